@@ -486,19 +486,19 @@ def started_processes(program: Program) -> Iterator[tuple[ast.Call, ast.expr]]:
                     yield call, words[number + 1]
 
 
-def count_on_host(program: Program, node: ast.expr, gpus: int, known: Valued) -> int | None:
+def count_on_host(program: Program, node: ast.expr, gpus: int, known: Valued, deep: int = 12) -> int | None:
     """How many an expression is on a host with so many GPUs."""
     made = origins(program, node)
     only = made[0] if len(made) == 1 and made[0] is not None else node
-    if isinstance(only, ast.BinOp) and isinstance(only.op, ast.Mult | ast.FloorDiv):
-        one, other = (count_on_host(program, each, gpus, known) for each in (only.left, only.right))
+    if deep and isinstance(only, ast.BinOp) and isinstance(only.op, ast.Mult | ast.FloorDiv):
+        one, other = (count_on_host(program, each, gpus, known, deep - 1) for each in (only.left, only.right))
         if one is None or not other:
             return None
         return one * other if isinstance(only.op, ast.Mult) else one // other
     name = program.qualified(only.func) if isinstance(only, ast.Call) else None
     arguments = only.args if isinstance(only, ast.Call) else []
-    if name in ("min", "max", "int", "str") and arguments:
-        counts = [count_on_host(program, each, gpus, known) for each in arguments]
+    if deep and name in ("min", "max", "int", "str") and arguments:
+        counts = [count_on_host(program, each, gpus, known, deep - 1) for each in arguments]
         found = [each for each in counts if each is not None]
         return (max(found) if name == "max" else min(found)) if found == counts else None
     value = program.value(

@@ -40,6 +40,7 @@ from launcher.program.index import (
     parameters_of,
     scope_of,
 )
+from launcher.program.texts import folders_added
 from launcher.program.values import (
     External,
     Instance,
@@ -301,6 +302,8 @@ class _ImportChain:
         waiting = deque(files.items())
         while waiting:
             file, name = waiting.popleft()
+            for folder in folders_added(file, self.folders, self.root):
+                self.folders, self.tried = (*self.folders, folder), self.tried & set(self.modules)
             for module in _imported_modules(file, name):
                 found = self._module(module)
                 if found is not None and found not in files:

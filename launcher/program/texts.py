@@ -1,14 +1,18 @@
-"""Texts that a program puts together: by f-strings, `format`, `%`, `join` and `+`."""
+"""Texts that a program puts together: by f-strings, `format`, `%`, `join` and `+`; and which folders it adds
+to those of its modules.
+"""
 
 from __future__ import annotations
 
 import ast
+import os
 import re
-from collections.abc import Container
+from collections.abc import Container, Sequence
 from itertools import count
+from pathlib import Path
 from string import Formatter
 
-from launcher.program.index import last_name
+from launcher.program.index import FileIndex, dotted_name, last_name
 from launcher.program.values import UNKNOWN, Constant, Evaluated, Value, elements_of, like
 
 _PERCENT = re.compile(r"%(?:\((\w+)\))?([-+ #.*\d]*[a-zA-Z%])")
@@ -136,3 +140,66 @@ def _filled(node: ast.expr, text: str, given: _Given) -> ast.JoinedStr | None:
     except ValueError:  # A template that Python would not read.
         return None
     return like(node, ast.JoinedStr(parts))
+
+
+_MOST_NESTED = 12
+
+
+def folders_added(file: FileIndex, known: Sequence[Path], root: Path) -> list[Path]:
+    """The folders below `root` that a file adds to those in which Python looks for modules.
+
+    As far as they are written: by `__file__`, or below a `known` one, in which the program may be started.
+    """
+    found: dict[str, Path] = {}
+    above, already = os.path.realpath(root), {os.path.realpath(each) for each in known}
+    for name in ("append", "insert") if "sys.path" in file.text else ():
+        for call in file.calls_of.get(name, ()):
+            if dotted_name(call.func) != f"sys.path.{name}" or not call.args:
+                continue
+            for folder in _folder(call.args[-1], file, known):
+                real = os.path.realpath(folder)
+                inside = f"{real}{os.sep}".startswith(above + os.sep)
+                if inside and real not in already and Path(real).is_dir():
+                    found[real] = root / os.path.relpath(real, above)
+    return list(found.values())
+
+
+def _folder(
+    node: ast.AST, file: FileIndex, working: Sequence[Path], depth: int = _MOST_NESTED
+) -> tuple[Path, ...]:
+    """The folders that a path may mean; none where it is not written out."""
+    match node:
+        case ast.Name(id="__file__"):
+            return (file.path.absolute(),)
+        case ast.Constant(value=str() as text) if text and "\0" not in text:
+            return tuple(each / text for each in working)
+        case _ if not depth:
+            return ()
+        case ast.Name(id=name):
+            bound = file.module.bindings.get(name, [])
+            only = bound[0].value if len(bound) == 1 else None
+            return () if only is None else _folder(only, file, working, depth - 1)
+        case ast.Attribute(value=owner, attr="parent"):
+            return tuple(each.parent for each in _folder(owner, file, working, depth - 1))
+        case ast.Subscript(
+            value=ast.Attribute(value=owner, attr="parents"), slice=ast.Constant(value=int() as up)
+        ):
+            inner = _folder(owner, file, working, depth - 1)
+            return tuple(each.parents[up] for each in inner if 0 <= up < len(each.parents))
+        case ast.BinOp(op=ast.Div(), left=first, right=ast.Constant(value=str() as last)):
+            return tuple(each / last for each in _folder(first, file, working, depth - 1))
+        case ast.Call(func=function, args=args):
+            called = last_name(function)
+            if called in ("resolve", "absolute", "as_posix") and isinstance(function, ast.Attribute):
+                return _folder(function.value, file, working, depth - 1)
+            if called in ("getcwd", "cwd"):
+                return tuple(working)
+            inner = _folder(args[0], file, working, depth - 1) if args else ()
+            if called == "dirname":
+                return tuple(each.parent for each in inner)
+            if called in ("abspath", "realpath", "normpath", "str", "Path", "expanduser", "fspath"):
+                return inner
+            added = [each.value for each in args[1:] if isinstance(each, ast.Constant)]
+            if called == "join" and [*map(type, added)] == [str] * (len(args) - 1):
+                return tuple(each.joinpath(*map(str, added)) for each in inner)
+    return ()

@@ -75,6 +75,40 @@ def test_imports_are_looked_for_beside_the_script_and_below_the_root(tmp_path: P
     ]
 
 
+@pytest.mark.parametrize(
+    "added",
+    [
+        'sys.path.append("lib/deep")',
+        'sys.path.insert(0, "../lib/deep")',
+        'sys.path.append(os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "lib", "deep"))',
+        'sys.path.append(str(Path(__file__).resolve().parent.parent / "lib/deep"))',
+        'ROOT = Path(__file__).parents[1]\nsys.path.append(os.fspath(ROOT / "lib" / "deep"))',
+        'sys.path.append(os.path.join(os.getcwd(), "lib/deep"))',
+    ],
+)
+def test_a_folder_that_a_script_adds_to_its_path_is_looked_into(tmp_path: Path, added: str) -> None:
+    write(tmp_path, **{"scripts/train": f"import net\nimport os, sys\n{added}\n", "lib/deep/net": ""})
+    assert names(read_program(tmp_path / "scripts" / "train.py", tmp_path)) == ["train", "net"]
+
+
+@pytest.mark.parametrize(
+    "added",
+    [
+        'sys.path.append("../elsewhere")',
+        "sys.path.append(found())",
+        'sys.path.append(os.path.join(found(), "elsewhere"))',
+        'path.append("../elsewhere")',
+        'sys.path.append("\\0")',
+        "sys.path.append(sys.path)",
+    ],
+)
+def test_a_folder_outside_of_the_root_or_not_written_out_is_not_looked_into(
+    tmp_path: Path, added: str
+) -> None:
+    write(tmp_path, **{"inside/train": f"import net\nimport os, sys\n{added}\n", "elsewhere/net": ""})
+    assert names(read_program(tmp_path / "inside" / "train.py")) == ["train"]
+
+
 def test_imports_in_a_circle_end(tmp_path: Path) -> None:
     write(tmp_path, train="import one", one="import two", two="import one, train")
     assert names(read_program(tmp_path / "train.py"))[:3] == ["train", "one", "two"]

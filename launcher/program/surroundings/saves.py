@@ -6,10 +6,10 @@ import ast
 import re
 from collections.abc import Iterator
 
-from launcher.program.dataflow import argument_of, origins
+from launcher.program.dataflow import argument_of, has_star_arguments, origins
 from launcher.program.index import last_name, parent_of
 from launcher.program.program import Program, calls_as_given
-from launcher.program.values import PATH, Instance, like
+from launcher.program.values import PATH, Constant, Instance, like
 
 SAVERS = {
     "torch.save": ("f", 1),
@@ -90,12 +90,33 @@ def state_saves(program: Program) -> Iterator[tuple[ast.Call, ast.expr]]:
         path = path_of_file(program, given) or _project_folder(program, call)
         if path is not None:
             yield call, path
+    yield from _saves_of_lightning(program)
     for file in program.files:
         for call in file.calls_of.get("save_pretrained", ()):
             path = argument_of(call, *SAVED_FOLDER)
             model = last_name(call.func.value) if isinstance(call.func, ast.Attribute) else None
             if path is not None and not any(word in (model or "").lower() for word in _BESIDE_MODELS):
                 yield call, path
+
+
+LIGHTNING_LOGS = "lightning_logs"
+"""The folder below the working directory that Lightning saves to where it is told no other."""
+_LIGHTNING_TRAINERS = ("lightning.pytorch.Trainer", "lightning.pytorch.Trainer.from_argparse_args")
+_LIGHTNING_CALLBACK = "lightning.pytorch.callbacks.ModelCheckpoint"
+
+
+def _saves_of_lightning(program: Program) -> Iterator[tuple[ast.Call, ast.expr]]:
+    """The trainer of Lightning that is told no folder, or its callback, with what it takes then."""
+    callbacks = [call for call, _ in program.calls(_LIGHTNING_CALLBACK)]
+    if any(argument_of(each, "dirpath", 0) or has_star_arguments(each) for each in callbacks):
+        return
+    for call, name in program.calls(*_LIGHTNING_TRAINERS):
+        given = [argument_of(call, each) for each in ("enable_checkpointing", "checkpoint_callback")]
+        is_off = any(each is not None and program.value(each) == Constant(False) for each in given)
+        told = any(argument_of(call, each) for each in ("default_root_dir", "logger", "weights_save_path"))
+        is_read = name == _LIGHTNING_TRAINERS[0] and (has_star_arguments(call) or bool(call.args))
+        if not (is_off or told or is_read) and any(file.calls_of.get("fit") for file in program.files):
+            yield (callbacks or [call])[0], like(call, ast.Constant(LIGHTNING_LOGS))
 
 
 def _is_told_by_its_call(program: Program, trainer: ast.Call) -> bool:

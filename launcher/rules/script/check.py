@@ -27,24 +27,24 @@ from launcher.program.program import Program
 from launcher.program.ranks.reachability import Known, Reachability, never_runs
 from launcher.rules import training_compiler
 from launcher.rules.script import (
-    checkpoints,
+    clearings,
     collectives,
+    departures,
     environment,
     gradients,
     launches,
     process_groups,
     processes,
-    state_keys,
 )
 from launcher.rules.script.collectives import (
     collectives_are_run_by_every_rank,
     no_collectives_in_exception_handlers,
 )
 from launcher.rules.script.data.data_files import channels_are_there, listings_are_sorted, one_rank_downloads
+from launcher.rules.script.data.epochs import samplers_know_the_epoch
 from launcher.rules.script.data.samplers import (
     samplers_are_used,
     samplers_count_all_ranks,
-    samplers_know_the_epoch,
     samplers_share_their_seed,
     samplers_stand_without_shuffle,
     shuffles_before_a_cut_agree,
@@ -59,6 +59,7 @@ from launcher.rules.script.data.workers import (
     workers_leave_the_devices_alone,
 )
 from launcher.rules.script.findings import JobRun, ScriptSubject
+from launcher.rules.script.states import kept_folders, loading, resuming, state_keys, writers
 from launcher.text.values import nearest
 
 # The rules on how a script reads its data.
@@ -90,28 +91,30 @@ RULES: tuple[Callable[[Program], Iterator[Finding]], ...] = (
     *environment.TOPOLOGY_RULES,
     *process_groups.BACKEND_RULES,
     *processes.DEVICE_RULES,
-    *state_keys.LOADING_RULES,
+    *loading.LOADING_RULES,
     *environment.OPTION_RULES,
     *DATA_RULES,
     *process_groups.GROUP_RULES,
     *process_groups.JOINING_RULES,
     *collectives.FORWARD_RULES,
-    *collectives.STEP_RULES,
+    *departures.STEP_RULES,
     *gradients.CLIPPING_RULES,
     *gradients.NO_SYNC_RULES,
+    *clearings.CLEARING_RULES,
     *gradients.REDUCTION_RULES,
     *process_groups.ENGINE_RULES,
-    *checkpoints.CHECKPOINT_RULES,
-    *state_keys.COMMAND_RULES,
+    *writers.CHECKPOINT_RULES,
+    *loading.COMMAND_RULES,
     *training_compiler.XLA_RULES,
     *process_groups.MEMORY_RULES,
     *state_keys.STATE_KEY_RULES,
+    *resuming.RESUMING_RULES,
 )
 
 SINGLE_PROCESS_RULES = (
     *environment.OPTION_RULES,
     state_keys.keys_are_not_cut_by_partition,
-    state_keys.uploads_are_looked_at,
+    loading.uploads_are_looked_at,
 )
 """The rules that hold for a program of one process as well."""
 
@@ -120,7 +123,8 @@ SEVERAL_HOSTS_CODES = frozenset({"DIST006", "DIST007", "NCCL009"})
 
 JOB_RULES: tuple[Callable[[ScriptSubject], Iterator[Finding]], ...] = (
     *DATA_JOB_RULES,
-    *checkpoints.STORAGE_JOB_RULES,
+    *kept_folders.FOLDER_JOB_RULES,
+    *resuming.RESUMING_JOB_RULES,
     *processes.STRATEGY_JOB_RULES,
     *launches.LAUNCH_RULES,
     *process_groups.MEETING_RULES,

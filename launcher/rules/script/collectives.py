@@ -9,7 +9,6 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Iterable, Iterator, Sequence
-from itertools import takewhile
 from typing import TypeGuard
 
 from launcher.failure_modes import checkpoints, ddp
@@ -21,11 +20,9 @@ from launcher.program.dataflow import argument_of, calls_that_may_make, makes_no
 from launcher.program.index import (
     FunctionNode,
     ancestors,
-    ancestors_in_function,
     default_of,
     file_of,
     last_name,
-    nodes_within,
     parameters_of,
     parent_of,
     scope_of,
@@ -41,21 +38,16 @@ from launcher.program.ranks.divergence import (
     may_run_collectives,
 )
 from launcher.program.ranks.guards import Guards, ends_block
-from launcher.program.ranks.training_loops import Loop, calls_in, makes_ranks_agree, wrapped_training_loops
+from launcher.program.ranks.training_loops import calls_in, makes_ranks_agree
 from launcher.program.ranks.truths import Guard
 from launcher.program.values import (
     DDP,
     UNKNOWN,
     Constant,
     Defined,
-    External,
     Instance,
     Made,
-    ModuleOf,
-    RankKind,
-    RankValue,
 )
-from launcher.rules.script.data.loaders import names_in
 from launcher.rules.script.findings import finding_at, move_to_every_rank, related_at
 
 _ALIKE = frozenset(
@@ -341,216 +333,6 @@ def _alike(caught: ast.expr | None) -> bool:
     if caught is None:
         return False
     return all(last_name(each) in _ALIKE for each in getattr(caught, "elts", [caught]))
-
-
-# Steps that some ranks skip or repeat, by what they alone see: a NaN, a clock, a rank.
-
-
-_FINITE = frozenset(
-    f"{module}.{name}" for module in ("torch", "math", "numpy") for name in ("isnan", "isinf", "isfinite")
-)
-_FINITE_METHODS = frozenset({"isnan", "isinf", "isfinite"})
-_CLOCKS = frozenset(f"time.{name}" for name in ("time", "monotonic", "perf_counter", "process_time")) | {
-    "datetime.datetime.now",
-    "datetime.datetime.utcnow",
-}
-
-
-@finds(Stage.SCRIPT, ddp.ACCUMULATION_OR_CLIPPING_WRONG)
-def ranks_skip_steps_together(program: Program) -> Iterator[Finding]:
-    """A NaN or a clock of one rank that skips or ends the steps of a wrapped model.
-
-    The other ranks run backward and wait for this one's gradients; what it sends next is taken for them.
-    Right where the value was reduced before, where the process ends with an error, and on what DDP has made
-    alike already: gradients after backward.
-
-    Bad: `if torch.isnan(loss): continue` before `loss.backward()`. Good: `dist.all_reduce(bad, op=MAX)`
-    first. Source: torch's notes on DDP: every rank must run the same reductions.
-    """
-    for loop in wrapped_training_loops(program):
-        for test, leaving in _departures(loop):
-            word = _seen_alone(program, test, loop)
-            if word is None:
-                continue
-            what = "ends its steps" if isinstance(leaving, ast.Break | ast.Return) else "skips a step"
-            tests = [
-                each for each in ancestors(leaving) if isinstance(each, ast.If) and loop in ancestors(each)
-            ]
-            yield finding_at(
-                ddp.ACCUMULATION_OR_CLIPPING_WRONG,
-                test,
-                f"{word}: one rank {what} here while the others run backward and wait for its gradients; "
-                "what it sends next is taken for them, and at the end they hang",
-                severity=Severity.WARNING if len(tests) > 1 else None,
-                remedy="Let all ranks decide alike: reduce the decision first, such as "
-                "`dist.all_reduce(flag, op=dist.ReduceOp.MAX)`, and leave by it; or end the process with an "
-                "error.",
-                related=[related_at(leaving, "left here")],
-            )
-
-
-def _departures(loop: Loop) -> Iterator[tuple[ast.expr, ast.stmt]]:
-    """The tests in a loop after which this round, or the loop, is left, or its backward is left out."""
-    backwards = [each for each in calls_in(loop) if last_name(each.func) == "backward"]
-    for node in (each for each in nodes_within(loop) if isinstance(each, ast.If)):
-        around = [*takewhile(lambda each: each is not loop, ancestors_in_function(node))]
-        if any(isinstance(each, Loop) for each in around):
-            continue
-        behind = any(each.lineno > node.lineno for each in backwards)
-        for arm, other in ((node.body, node.orelse), (node.orelse, node.body)):
-            last = arm[-1] if arm else node
-            if isinstance(last, ast.Break | ast.Return) or (isinstance(last, ast.Continue) and behind):
-                yield from ((each.test, last) for each in (node, *around) if isinstance(each, ast.If))
-            elif _holds(other, backwards) and not _holds(arm, backwards):
-                yield node.test, last
-
-
-def _holds(block: list[ast.stmt], calls: list[ast.Call]) -> bool:
-    return any(outer in block for each in calls for outer in ancestors(each))
-
-
-def _seen_alone(program: Program, test: ast.expr, loop: Loop) -> str | None:
-    """How a test depends on what one rank alone sees; None where it does not, or that is not known."""
-    parts = [part for each in _with_sources(program, test) for part in ast.walk(each)]
-    names = {part.id for part in parts if isinstance(part, ast.Name) and _is_a_variable(program, part)}
-    calls = [each for each in parts if isinstance(each, ast.Call)]
-    if any(map(makes_ranks_agree, calls)) or _shared_before(program, names, test, loop):
-        return None
-    for part in calls:
-        name, called = program.qualified(part.func), program.value(part.func)
-        if name in _CLOCKS:
-            return "the ranks' clocks differ"
-        inner = calls_in(called.node) if isinstance(called, Defined) and part.args else []
-        if _FINITE_METHODS & {last_name(each.func) for each in inner} and not any(
-            map(makes_ranks_agree, inner)
-        ):
-            name = "torch.isfinite"
-        method = last_name(part.func) in _FINITE_METHODS
-        if name in _FINITE or (method and isinstance(part.func, ast.Attribute) and name is None):
-            asked = part.args[0] if part.args else part.func
-            if _is_loss(program, asked, loop):
-                return "the loss is this rank's own"
-    return None
-
-
-def _with_sources(program: Program, test: ast.expr) -> Iterator[ast.expr]:
-    """A test, and what the names in it were just assigned."""
-    yield test
-    for part in ast.walk(test):
-        if isinstance(part, ast.Name):
-            for binding in program.evaluation.sources(part):
-                if binding.value is not None and not isinstance(binding.node, ast.For):
-                    yield binding.value
-
-
-def _is_a_variable(program: Program, name: ast.Name) -> bool:
-    """Not a module or a member of one: `torch` in `torch.cuda.synchronize()` is nothing to agree on."""
-    return not isinstance(program.value(name), External | ModuleOf)
-
-
-def _shared_before(program: Program, names: set[str], test: ast.expr, loop: Loop) -> bool:
-    """Whether anything in the function makes the ranks agree on one of these names."""
-    scope = scope_of(test)
-    return any(
-        names_in(call) & names and not _shares_a_copy(program, call, names)
-        for call in file_of(loop).calls
-        if scope_of(call) is scope and makes_ranks_agree(call)
-    )
-
-
-def _shares_a_copy(program: Program, call: ast.Call, names: set[str]) -> bool:
-    """Whether a function of the program reduces a copy of what it is given, and its result goes elsewhere:
-    `reduced = mean(loss)`, which begins with `tensor.clone()`."""
-    statement, called = parent_of(call), program.value(call.func)
-    if not isinstance(statement, ast.Assign) or not isinstance(called, Defined):
-        return False
-    targets = {name for each in statement.targets for name in names_in(each)}
-    function = called.node
-    if targets & names or not isinstance(function, ast.FunctionDef):
-        return False
-    parameters = {each.arg for each in parameters_of(function)}
-    reading = [each for each in ast.walk(function) if isinstance(each, ast.Name) and each.id in parameters]
-    return all(isinstance(each.ctx, ast.Load) and not _is_changed(each) for each in reading) and any(
-        isinstance(each, ast.Call) and last_name(each.func) == "clone" for each in ast.walk(function)
-    )
-
-
-def _is_changed(name: ast.Name) -> bool:
-    """Whether a use of a variable may change its tensor: handed to a call, kept, or by a method of its."""
-    parent = parent_of(name)
-    if isinstance(parent, ast.Attribute):
-        return parent.attr.endswith("_") or parent.attr in ("data", "grad")
-    return isinstance(parent, ast.Call | ast.keyword | ast.Starred | ast.Assign | ast.List | ast.Tuple)
-
-
-def _is_loss(program: Program, asked: ast.expr, loop: Loop) -> bool:
-    """Whether something is what backward starts from in this loop, or its number."""
-    backwards = [each for each in calls_in(loop) if last_name(each.func) == "backward"]
-    started = {name for each in backwards for name in names_in(each)}
-    if names_in(asked) & started:
-        return True
-    return any(
-        binding.value is not None and names_in(binding.value) & started
-        for part in ast.walk(asked)
-        if isinstance(part, ast.Name)
-        for binding in program.evaluation.sources(part)
-    )
-
-
-@finds(Stage.SCRIPT, ddp.ACCUMULATION_OR_CLIPPING_WRONG)
-def ranks_run_equally_many_steps(program: Program) -> Iterator[Finding]:
-    """A loop over `range` of a rank that runs a wrapped model forward and backward.
-
-    The rank with one step more waits in it for gradients that no other rank sends.
-
-    Bad: `for _ in range(2 + rank): model(x).backward()`. Good: a count that all ranks share. Source: torch's
-    notes on DDP.
-    """
-    for loop in wrapped_training_loops(program):
-        if not isinstance(loop, ast.For) or not isinstance(loop.iter, ast.Call):
-            continue
-        if program.qualified(loop.iter.func) != "range" or not loop.iter.args:
-            continue
-        ends = loop.iter.args[:2]
-        starts_alike = len(ends) == 1 or not isinstance(program.value(ends[0]), RankValue)
-        if starts_alike and isinstance(program.value(ends[-1]), RankValue):
-            yield finding_at(
-                ddp.ACCUMULATION_OR_CLIPPING_WRONG,
-                loop.iter,
-                f"`{ast.unparse(loop.iter)}` is of another length on each rank: those with more rounds wait "
-                "in backward for gradients that nobody sends",
-                remedy="Use a count that all ranks share, or `with Join([model]):` around the loop.",
-            )
-
-
-@finds(Stage.SCRIPT, ddp.COLLECTIVE_UNDER_RANK_GUARD)
-def every_rank_stays_in_the_loop(program: Program) -> Iterator[Finding]:
-    """A training loop that some ranks leave: the others wait for their gradients in backward.
-
-    Backward under a guard is found with the other collectives.
-
-    Bad: `if rank == 0: break` in the loop over batches. Good: a decision that all ranks share. Source:
-    torch's notes on DDP.
-    """
-    for loop in wrapped_training_loops(program):
-        for test, leaving in _departures(loop):
-            guard = _guard(program, test)
-            if guard is not None and isinstance(leaving, ast.Break | ast.Return | ast.Continue):
-                yield finding_at(
-                    ddp.COLLECTIVE_UNDER_RANK_GUARD,
-                    leaving,
-                    f"{guard.described} may leave here, and the others wait in backward for its gradients",
-                    related=[related_at(test, "under this test")],
-                )
-
-
-def _guard(program: Program, test: ast.expr) -> Guard | None:
-    """The ranks for which a test asks by their number; a place in a mesh or pipeline is another matter."""
-    guard = program.analysis(Guards).guard(test)
-    return guard if guard is not None and guard.kind in (RankKind.GLOBAL, RankKind.LOCAL) else None
-
-
-STEP_RULES = (ranks_skip_steps_together, ranks_run_equally_many_steps, every_rank_stays_in_the_loop)
 
 
 # Forward passes that differ between ranks.

@@ -35,6 +35,7 @@ from launcher.program.dataflow import (
 from launcher.program.index import (
     BindingKind,
     FileIndex,
+    ancestors,
     file_of,
     last_name,
     parent_of,
@@ -43,6 +44,7 @@ from launcher.program.index import (
 )
 from launcher.program.process_environment import changed_variables, count_on_host
 from launcher.program.program import Program
+from launcher.program.ranks.reachability import Reachability, never_runs
 from launcher.program.spellings import MOST_SPELLINGS, NOT_WRITTEN, spellings
 from launcher.program.surroundings.options import as_attribute, option_of
 from launcher.program.values import (
@@ -52,6 +54,7 @@ from launcher.program.values import (
     Several,
     WorldSize,
 )
+from launcher.rules.script.configuration_files import ConfigurationFiles, configured_constant, words_of
 
 if TYPE_CHECKING:
     from launcher.jobs.specification import JobSpec
@@ -491,6 +494,9 @@ class JobRun:
             return option
         if isinstance(node, ast.Name | ast.Attribute) and (source := self._only_source(node)) is not None:
             return self._within(source, self.value)
+        if isinstance(node, ast.Attribute | ast.Subscript):
+            files = self.program.analysis(ConfigurationFiles)
+            return configured_constant(files.entry(node, words_of(self.job)))
         if isinstance(node, ast.NamedExpr | ast.FormattedValue):
             return self.value(node.value)
         if isinstance(node, ast.JoinedStr):
@@ -598,6 +604,25 @@ class JobRun:
         return Constant(text)
 
 
+def may_run(run: JobRun, call: ast.Call, deepest: int = 4) -> bool:
+    """Whether a call is reached: no test that never holds around it or around each call of its function.
+
+    A function whose callers are not all seen is called where its name is; one that nobody names, by a hook.
+    """
+    program = run.program
+    if not program.analysis(Reachability).reaches(call) or never_runs(program, call, run.truth):
+        return False
+    function = next((each for each in ancestors(call) if isinstance(each, ast.FunctionDef)), None)
+    if function is None or deepest == 0:
+        return True
+    sites = program.evaluation.callers.call_sites(function)
+    if sites == []:
+        return bool(function.decorator_list)
+    named = [each for file in program.files for each in file.calls_of.get(function.name, ())]
+    calls = named if sites is None else [site.call for site in sites]
+    return not calls or any(may_run(run, each, deepest - 1) for each in calls)
+
+
 def _whole_number(text: str) -> Constant | None:
     """What `int` makes of a text such as `-1`; None where it is no number."""
     return Constant(int(text)) if text.removeprefix("-").isdecimal() else None
@@ -621,7 +646,11 @@ def texts_by_default(program: Program, node: ast.expr) -> set[str | None]:
     for each in origins(program, node):
         option = None if each is None else option_of(program, each)
         begun = text_beginning(program, each if option is None else option.default) if each else None
-        found.add(begun[0] if begun else "" if option else None)
+        held = program.analysis(ConfigurationFiles).entry(each) if each and not option and not begun else None
+        if held is not None:
+            found |= {value if isinstance(value, str) else None for value in held.values}
+        else:
+            found.add(begun[0] if begun else "" if option else None)
     return found
 
 

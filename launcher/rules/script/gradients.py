@@ -18,7 +18,6 @@ from launcher.program.dataflow import (
     averages_models,
     calls_surely_run,
     calls_that_may_make,
-    constant_argument,
     may_run_wrapped_model,
     origins,
     parts_of,
@@ -37,17 +36,13 @@ from launcher.program.program import Program
 from launcher.program.ranks.participants import Participants, conditions_of, entered_under, shared_conditions
 from launcher.program.ranks.reachability import Reachability
 from launcher.program.ranks.training_loops import (
-    Loop,
     LoopReach,
     calls_beside,
     calls_in,
-    clearings_with_steps,
     is_of_scaler,
-    line_of_last_backward,
     scaler_of,
     steps_optimizer,
 )
-from launcher.program.surroundings.options import default_of_option
 from launcher.program.values import DDP, FSDP, INIT_PROCESS_GROUP, Defined, External, Made
 from launcher.rules.script.findings import finding_at, insert_before, related_at
 from launcher.rules.training_compiler import uses_xla
@@ -508,89 +503,9 @@ def _is_never_left(program: Program, call: ast.Call, steps: list[ast.Call]) -> b
     return any(last_name(each.func) == "backward" for block in blocks if block for each in calls_in(block))
 
 
-@finds(Stage.SCRIPT, ddp.ACCUMULATION_OR_CLIPPING_WRONG)
-def gathered_gradients_reach_their_step(program: Program) -> Iterator[Finding]:
-    """A `zero_grad()` at each micro-batch of an accumulation: only the last one's gradients are stepped with.
-
-    In Accelerate's `accumulate()` an optimizer clears and steps at the last micro-batch alone: cleared before
-    backward, it loses what the others have gathered. Written by hand: a step once in so many micro-batches,
-    and a `zero_grad()` at each. Informational where an option's default is one micro-batch to a step.
-
-    Bad: `with accelerator.accumulate(model): optimizer.zero_grad(); ...; accelerator.backward(loss)`. Good:
-    `zero_grad()` behind `optimizer.step()`. Source: Accelerate's guide to gradient accumulation.
-    """
-    made = [call for call, _ in program.calls("accelerate.Accelerator")]
-    severity = _severity_of_clearing(program, made[0]) if len(made) == 1 else None
-    found: dict[ast.Call, Severity] = {}
-    for file in program.files:
-        for call in file.calls_of.get("accumulate", ()) if severity else ():
-            block = parent_of(parent_of(call) or call)
-            inside = [each for each in calls_beside(call) if block in [*ancestors(each)]]
-            for clearing, step in clearings_with_steps(inside):
-                together = conditions_of(program, clearing) <= conditions_of(program, step)
-                if together and clearing.lineno < line_of_last_backward(inside) < step.lineno:
-                    found[clearing] = severity or Severity.WARNING
-        for step in file.calls_of.get("step", ()) if "zero_grad" in file.calls_of else ():
-            rare = {each for each in conditions_of(program, step) if each[1] and _COUNTED.search(each[0])}
-            if rare and steps_optimizer(program, step) and _gathers(program, step, rare):
-                often = [each for each in calls_beside(step) if not rare & conditions_of(program, each)]
-                for clearing, _ in clearings_with_steps([*often, step]):
-                    if _is_at_each(program, clearing, often):
-                        found[clearing] = Severity.ERROR
-    for clearing, severity in found.items():
-        yield finding_at(
-            ddp.ACCUMULATION_OR_CLIPPING_WRONG,
-            clearing,
-            "this throws away the gradients of the micro-batches before: the optimizer steps with those of "
-            "the last one alone",
-            remedy="Clear them right behind the optimizer's step.",
-            severity=severity,
-        )
-
-
-_COUNTED = re.compile(r"% \(?([\w.]+)")
-"""In a test that holds once in so many rounds: `(step + 1) % accumulate == 0`."""
-
-
-def _severity_of_clearing(program: Program, accelerator: ast.Call) -> Severity | None:
-    """By how many micro-batches make a step: none where that is one, or set in a way that is not read."""
-    steps = argument_of(accelerator, "gradient_accumulation_steps", 3)
-    if steps is None or argument_of(accelerator, "gradient_accumulation_plugin"):
-        return None
-    option = default_of_option(program, steps)
-    known = constant_argument(program, steps)
-    value = option.value if option else known and known.value
-    if value == 1:
-        return Severity.INFO if option else None
-    return Severity.WARNING if value is None else Severity.ERROR
-
-
-def _gathers(program: Program, step: ast.Call, rare: set[tuple[str, bool]]) -> bool:
-    """Whether a step once in so many rounds is for the gradients of all of them: its number is named so, or
-    the loss is divided by it; and no optimizer has its turn between, nor a backward of its own then."""
-    numbers = {re.escape(match[1]) for text, _ in rare if (match := _COUNTED.search(text))}
-    divided = any(re.search(rf"/=? {each}\b", ast.unparse(scope_of(step).node)) for each in numbers)
-    return (divided or any("accum" in each.lower() for each in dict(rare))) and all(
-        bool(rare & conditions_of(program, each)) is steps_optimizer(program, each)
-        for each in calls_beside(step)
-        if last_name(each.func) == "backward" or steps_optimizer(program, each)
-    )
-
-
-def _is_at_each(program: Program, clearing: ast.Call, often: list[ast.Call]) -> bool:
-    """Whether gradients are cleared wherever backward runs, in the same round of the same loop."""
-    under = conditions_of(program, clearing)
-    loops = [each for each in ancestors_in_function(clearing) if isinstance(each, Loop)]
-    backward = [each for each in often if last_name(each.func) == "backward"]
-    beside = [each for each in backward if under <= conditions_of(program, each)]
-    around = ([one for one in ancestors_in_function(each) if isinstance(one, Loop)] for each in beside)
-    return any(each[:1] == loops[:1] for each in around)
-
-
 NO_SYNC_RULES = (
     steps_use_synchronised_gradients,
     the_last_micro_batch_is_synchronised,
-    gathered_gradients_reach_their_step,
 )
 
 

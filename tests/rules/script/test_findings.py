@@ -24,7 +24,7 @@ from launcher.rules.script.findings import (
     wrap_node,
 )
 from launcher.rules.script.gradients import CLIPPING_RULES
-from launcher.rules.script.state_keys import checkpoints_are_loaded_beside_the_gpu
+from launcher.rules.script.states.loading import checkpoints_are_loaded_beside_the_gpu
 from launcher.session.lint_scripts import lint
 from tests.rules.script.cases import WriteJob, cases_of, findings_of
 

@@ -13,6 +13,7 @@ from launcher.program.dataflow import all_arguments, argument_of, origins, parts
 from launcher.program.index import (
     FunctionNode,
     ancestors,
+    class_of,
     file_of,
     is_main_guard,
     last_name,
@@ -35,7 +36,16 @@ from launcher.program.surroundings.channels import (
     option_with_default,
     reads_any,
 )
-from launcher.program.values import Constant, Defined, External, Made, RankValue, Value, alternatives
+from launcher.program.values import (
+    Constant,
+    Defined,
+    External,
+    Instance,
+    Made,
+    RankValue,
+    Value,
+    alternatives,
+)
 from launcher.rules.script.data.loaders import Loaders, is_numbered, names_in, subscript_by_index
 from launcher.rules.script.data.shards import class_around, follow_list, is_cut_by_rank
 from launcher.rules.script.findings import (
@@ -269,6 +279,11 @@ _HARMLESS = frozenset(
 )
 """Context managers that let every rank through at once."""
 
+_MEASURING = ("torch.profiler.", "torch.autograd.", "torch.cuda.amp.", "contextlib.nullcontext")
+_OF_A_PROCESS = (
+    *("os.environ", "os.getenv", "os.getpid", "socket.", "platform.", "torch.distributed.", "sys.argv"),
+)
+
 _DEEPEST_DOWNLOAD = 6
 """So many calls are followed from a function to its callers."""
 
@@ -281,8 +296,9 @@ def one_rank_downloads(program: Program) -> Iterator[Finding]:
     differ, archives are torn. Asking first whether the file is there does not help, as all ask at the same
     moment. Found only in programs that make a process group, where no test, context manager or decorator
     stands around it that may let one rank through before the others; a data set that all ranks choose by
-    its name, `if args.data == "CIFAR10":`, is one that all of them fetch. Not found in a demo that shares a
-    module with the training and makes no group itself.
+    its name, `if args.data == "CIFAR10":`, is one that all of them fetch. So too, as a warning, what every
+    rank makes where it is not there, such as an index or a tokenizer that the next run finds. Not found in a
+    demo that shares a module with the training and makes no group itself.
 
     Bad: `dataset = torchvision.datasets.CIFAR10("data", download=True)`
     Good: `if local_rank == 0: CIFAR10("data", download=True)`, then `dist.barrier()` for all, then
@@ -290,7 +306,8 @@ def one_rank_downloads(program: Program) -> Iterator[Finding]:
 
     Source: torchvision/datasets/utils.py, which writes to the final name, without a lock.
     """
-    found = list(fetches(program))
+    caches = list(_caches(program))
+    found = [*fetches(program), *caches]
     if not found or not program.analysis(Reachability).joins_others(
         call for call, _ in program.calls(*_GROUP)
     ):
@@ -305,6 +322,7 @@ def one_rank_downloads(program: Program) -> Iterator[Finding]:
                 call,
                 f"every rank runs {_last(name)} at the same moment, into one folder: one reads what another "
                 "has half written",
+                severity=Severity.WARNING if any(call is each for each, _ in caches) else None,
             )
 
 
@@ -317,6 +335,7 @@ def fetches(program: Program) -> Iterator[tuple[ast.Call, str]]:
     yield from program.calls(*FETCHING)
     yield from (each for each in program.calls(*COMMANDS) if _fetches_by_command(program, each[0]))
     yield from ((call, "a download") for call in _writes_of_urls(program))
+    yield from ((call, ast.unparse(call.func)) for call in _processed_datasets(program))
     for file in program.files:
         for call in file.calls:
             download = argument_of(call, "download")
@@ -325,6 +344,27 @@ def fetches(program: Program) -> Iterator[tuple[ast.Call, str]]:
                 names = [_dataset_of(program, each) for each in alternatives(program.value(call.func))]
                 if names[0] and all(names):
                     yield call, names[0]
+
+
+_PROCESSING = tuple(f"torch_geometric.data.{name}" for name in ("Dataset", "InMemoryDataset"))
+_GRAPHS = re.compile(r"torch_geometric\.datasets\.[A-Z]\w*")
+"""Data sets whose constructors download and process what is not there, in place."""
+
+
+def _processed_datasets(program: Program) -> Iterator[ast.Call]:
+    """Where a data set of PyTorch Geometric is made, of the library or of a class of the program."""
+    if not any("torch_geometric" in file.text for file in program.files):
+        return
+    for file in program.files:
+        for call in file.calls:
+            made = program.value(call.func)
+            if isinstance(made, External) and _GRAPHS.fullmatch(made.name):
+                yield call
+            elif isinstance(made, Defined) and isinstance(made.node, ast.ClassDef):
+                own = {getattr(each, "name", "") for each in made.node.body}
+                bases = {program.qualified(each) for each in made.node.bases}
+                if bases & set(_PROCESSING) and own & {"download", "process"}:
+                    yield call
 
 
 def _dataset_of(program: Program, kind: Value, depth: int = 4) -> str | None:
@@ -369,6 +409,50 @@ def _writes_of_urls(program: Program) -> Iterator[ast.Call]:
                 yield call
 
 
+_WRITERS = dict.fromkeys(("numpy.save", "numpy.savez", "numpy.savez_compressed"), ("file", 0))
+"""Functions that write a cache, and which argument is its file; torch.save is looked at as a checkpoint."""
+_WRITING_METHODS = ("save", "save_to_disk", "to_csv", "to_parquet", "to_pickle", "save_model")
+"""Methods of tables and tokenizers that write the file or folder which they are given first."""
+
+
+def _caches(program: Program) -> Iterator[tuple[ast.Call, str]]:
+    """What is written where it is not there: `if not os.path.exists(path): torch.save(made, path)`."""
+    for call, name in program.calls(*_WRITERS):
+        if _is_made_once(program, call, argument_of(call, *_WRITERS[name])):
+            yield call, name
+    for file in program.files:
+        for call in file.calls_of.get("open", ()):
+            mode = argument_of(call, "mode", 1)
+            written = isinstance(mode, ast.Constant) and str(mode.value)[:1] in ("w", "x")
+            if written and _is_made_once(program, call, argument_of(call, "file", 0)):
+                yield call, "open"
+        for method in _WRITING_METHODS:
+            for call in file.calls_of.get(method, ()):
+                known = program.qualified(call.func) or ""
+                if known not in _WRITERS and call.args and _is_made_once(program, call, call.args[0]):
+                    yield call, ast.unparse(call.func)
+
+
+def _is_made_once(program: Program, write: ast.Call, path: ast.expr | None) -> bool:
+    """Whether a file is written because a test around it did not find it there."""
+    if path is None:
+        return False
+    written = {ast.unparse(each) for each in (path, *getattr(path, "args", ()))}
+    inner: ast.AST = write
+    for outer in ancestors(write):
+        if isinstance(outer, FunctionNode):
+            break
+        if isinstance(outer, ast.If) and inner is not outer.test:
+            absent = isinstance(outer.test, ast.UnaryOp) and isinstance(outer.test.op, ast.Not)
+            asked = outer.test.operand if isinstance(outer.test, ast.UnaryOp) else outer.test
+            is_missing = absent if inner in outer.body else not absent
+            if is_missing and isinstance(asked, ast.Call) and program.qualified(asked.func) in _EXISTENCE:
+                of = asked.args[:1] or [getattr(asked.func, "value", asked)]
+                return ast.unparse(of[0]) in written
+        inner = outer
+    return False
+
+
 def _differs(program: Program, call: ast.Call) -> bool:
     """Whether the path may differ between the ranks: a rank or a temporary folder is in it."""
     return any(
@@ -405,7 +489,7 @@ class _Paths:
         """Whether a call is surely run by every rank, all at the same time."""
         return self._reached(call, set(), 0)
 
-    def _reached(self, node: ast.Call, seen: set[ast.AST], depth: int) -> bool:
+    def _reached(self, node: ast.expr, seen: set[ast.AST], depth: int) -> bool:
         if not self._is_open(node, seen):
             return False
         scope = scope_of(node).function
@@ -421,14 +505,14 @@ class _Paths:
         if not all(map(self.program.analysis(Participants).keeps_every_rank, decorators)):
             return False
         sites = self.program.evaluation.callers.call_sites(function)
-        for site in sites or ():
-            if site.call in self.spawns:
-                return True
-            if self._reached(site.call, seen, depth + 1):
-                return True
-        return False
+        calls: list[ast.expr] = [site.call for site in sites or ()]
+        if sites is None and getattr(function, "name", "") == "__init__":
+            # A class that stands in a table is called where nobody sees its name.
+            made = getattr(class_of(function), "name", "")
+            calls = [each for file in self.program.files for each in file.names.get(made, ())]
+        return any(each in self.spawns or self._reached(each, seen, depth + 1) for each in calls)
 
-    def _is_open(self, node: ast.Call, fetching: Collection[ast.AST]) -> bool:
+    def _is_open(self, node: ast.expr, fetching: Collection[ast.AST]) -> bool:
         """Whether nothing within its function may hold some ranks back from a node, or let one go first."""
         inner: ast.AST = node
         for outer in ancestors(node):
@@ -452,7 +536,7 @@ class _Paths:
         if is_main_guard(test):
             return file_of(test) is self.program.entry
         known = (self.program.analysis(Guards).truth(test), self.program.value(test))
-        if True in known or Constant(True) in known or self._chooses(test):
+        if True in known or Constant(True) in known or self._chooses(test) or self._counts(test):
             return True
         if isinstance(test, ast.UnaryOp) and isinstance(test.op, ast.Not):
             return self._is_alike(test.operand)
@@ -495,10 +579,33 @@ class _Paths:
             return False
         names = [*ast.walk(test.comparators[-1]), test.left]
         literal = any(isinstance(each, ast.Constant) and isinstance(each.value, str) for each in names)
+        if literal and isinstance(test.left, ast.Name) and self.program.evaluation.sources(test.left):
+            preparing = _PARTING.search(ast.unparse(test.comparators[-1]))
+            if not preparing and self._is_of_no_process(test):
+                return True
         return (literal or isinstance(test.ops[0], ast.In)) and self.uniformity.is_uniform(test)
+
+    def _is_of_no_process(self, test: ast.expr) -> bool:
+        """Whether neither a rank nor what tells processes and hosts apart goes into a test."""
+        parts = [each for each in parts_of(self.program, test) if isinstance(each, ast.expr)]
+        return not any(
+            isinstance(self.program.value(each), RankValue)
+            or (self.program.qualified(each) or "").startswith(_OF_A_PROCESS)
+            for each in parts
+        )
+
+    def _counts(self, test: ast.expr) -> bool:
+        """Whether a test asks how far the training is, which is the same for all: `step % 100 == 0`."""
+        parts = list(parts_of(self.program, test)) if isinstance(test, ast.BoolOp | ast.Compare) else []
+        counted = any(isinstance(each, ast.For) for each in parts)
+        asks = any(isinstance(each, ast.Attribute | ast.Call) for each in ast.walk(test))
+        return counted and not asks and self.uniformity.is_uniform(test)
 
     def _is_harmless(self, item: ast.withitem) -> bool:
         expression = item.context_expr
+        if isinstance(expression, ast.Name):
+            made = alternatives(self.program.value(expression))
+            return all(isinstance(each, Instance) and each.name.startswith(_MEASURING) for each in made)
         called = self.program.value(expression.func) if isinstance(expression, ast.Call) else None
         return called is not None and all(
             (isinstance(each, External) and each.name in _HARMLESS)
@@ -516,7 +623,7 @@ class _Paths:
         asks = any(isinstance(each, ast.If | ast.IfExp | ast.While | ast.With) for each in nodes)
         return not asks and all(each.startswith(("time.", "print", "logging.")) for each in called)
 
-    def _waits_before(self, node: ast.Call, fetching: Collection[ast.AST]) -> bool:
+    def _waits_before(self, node: ast.expr, fetching: Collection[ast.AST]) -> bool:
         """Whether ranks part ways in the function before a call: some wait, return, or fetch the files by one
         of these functions."""
         names = {getattr(each, "name", None) for each in fetching}

@@ -196,7 +196,45 @@ class Loaders:
 
     def resolved(self, node: ast.expr) -> frozenset[ast.Call] | None:
         """The DataLoaders that an expression may be; None where it may be anything else."""
-        return calls_that_made(self.program.value(node), LOADER)
+        found = calls_that_made(self.program.value(node), LOADER)
+        return self._in_list(node) if found is None else found
+
+    def _in_list(self, node: ast.expr) -> frozenset[ast.Call] | None:
+        """The loaders that were appended to the list of which an expression is an element."""
+        lists: list[ast.expr] = []
+        if isinstance(node, ast.Subscript) and isinstance(node.slice, ast.Constant):
+            lists = [node.value]
+        elif isinstance(node, ast.Name):
+            bindings = self.program.evaluation.sources(node)
+            lists = [each.value for each in bindings if each.value is not None and each.item is not None]
+            if len(lists) != len(bindings):
+                return None
+        found = frozenset[ast.Call]()
+        for each in lists:
+            called = self.program.value(each.func) if isinstance(each, ast.Call) else None
+            function = called.node if isinstance(called, Defined) else None
+            given = [] if function is None else file_of(function).returns_of.get(function, [])
+            for one in [each] if function is None else [part.value for part in given]:
+                appended = self._appended(one) if isinstance(one, ast.Name) else None
+                if not appended:
+                    return None
+                found |= appended
+        return found or None
+
+    def _appended(self, held: ast.Name) -> frozenset[ast.Call] | None:
+        """The loaders that an empty list gets; None where it gets anything else."""
+        scope = scope_of(held).holder_of(held.id)
+        bindings = [] if scope is None else scope.bindings[held.id]
+        if not all(isinstance(each.value, ast.List) and not each.value.elts for each in bindings):
+            return None
+        found = frozenset[ast.Call]()
+        for given in self.program.grown.get(held.id, ()):
+            if given is None or scope_of(given).holder_of(held.id) is scope:
+                made = None if given is None else calls_that_made(self.program.value(given), LOADER)
+                if made is None:
+                    return None
+                found |= made
+        return found
 
     @cached_property
     def training_loops(self) -> tuple[LoaderLoop, ...]:
@@ -215,6 +253,10 @@ class Loaders:
     def unwrapped(self, node: ast.expr) -> ast.expr:
         """What is looped over, without enumerate, tqdm and the like."""
         for _ in range(_DEEPEST):
+            if isinstance(node, ast.Name | ast.Attribute):  # `bar = tqdm(loader)`
+                made = self.program.value(node)
+                if isinstance(made, Instance) and made.name in _WRAPPED and made.item is None:
+                    node = made.call
             if not isinstance(node, ast.Call):
                 break
             called = self.program.value(node.func)
@@ -245,10 +287,25 @@ class Loaders:
 
     def _leaves_alone(self, call: ast.Call) -> bool:
         values = alternatives(self.program.value(call.func))
+        if isinstance(call.func, ast.Attribute) and call.func.attr == "append":
+            return isinstance(call.func.value, ast.Name) and self._is_only_kept(call.func.value)
         return all(
             isinstance(each, Defined) or (isinstance(each, External) and each.name in _LOOKERS)
             for each in values
         )
+
+    def _is_only_kept(self, held: ast.Name) -> bool:
+        """Whether a list of loaders is given back, looped over and indexed, and handed to nobody."""
+        scope = scope_of(held).holder_of(held.id)
+        for use in file_of(held).names.get(held.id, ()):
+            outer = parent_of(use)
+            if scope_of(use).holder_of(use.id) is not scope:
+                continue
+            asked = isinstance(outer, ast.Call) and last_name(outer.func) in ("len", "enumerate", "zip")
+            kept = isinstance(outer, ast.Return | ast.Subscript | ast.For | ast.comprehension) or asked
+            if not kept and not (isinstance(outer, ast.Attribute) and outer.attr == "append"):
+                return False
+        return scope is not None
 
     def _loaders_in(self, node: ast.expr) -> Iterator[ast.Call]:
         if isinstance(node, ast.Starred):
@@ -488,6 +545,21 @@ def left_to_the_script(loaders: Loaders) -> Iterator[tuple[ast.Call, ast.Call]]:
 # Which library an object went through: `accelerator.prepare(loader)` gives the loader its own sampler and
 # sets its epoch, so that what would be a mistake of the script is none. A loader that did not go through it
 # is still the script's.
+
+
+def endless_cycles(loaders: Loaders) -> Iterator[tuple[ast.While, frozenset[ast.Call]]]:
+    """The endless loops in which a generator goes through loaders: `while True: yield from loader`."""
+    for file in (
+        loaders.program.files if any("backward" in each.calls_of for each in loaders.program.files) else ()
+    ):
+        for each in (one for yields in file.yields_of.values() for one in yields):
+            outer = list(ancestors_in_function(each))
+            loop = next((one for one in outer if isinstance(one, ast.For)), None)
+            endless = next((one for one in outer if isinstance(one, ast.While)), None)
+            given = each.value if isinstance(each, ast.YieldFrom) else None if loop is None else loop.iter
+            over = None if given is None else loaders.resolved(loaders.unwrapped(given))
+            if endless is not None and isinstance(endless.test, ast.Constant) and over:
+                yield endless, over - loaders.handed_over
 
 
 class LoaderOwner(Enum):

@@ -8,13 +8,9 @@ from collections.abc import Iterator
 from launcher.failure_modes import data
 from launcher.failure_modes.model import Finding, Fix, Stage
 from launcher.failure_modes.registry import finds
-from launcher.frozen import frozen
-from launcher.program.bindings import branch_arms
 from launcher.program.dataflow import (
     all_arguments,
     argument_of,
-    calls_that_made,
-    constant_argument,
     goes_nowhere,
     has_star_arguments,
     is_only_asked,
@@ -27,18 +23,15 @@ from launcher.program.index import (
     FunctionNode,
     Scope,
     ancestors,
-    ancestors_in_function,
     file_of,
     parent_of,
     scope_of,
 )
 from launcher.program.program import Program
 from launcher.program.ranks.participants import Closure
-from launcher.program.ranks.reachability import Reachability, runs_once
 from launcher.program.ranks.training_loops import makes_ranks_agree, shares_its_result
 from launcher.program.values import (
     INIT_PROCESS_GROUP,
-    Constant,
     Either,
     Instance,
     RankKind,
@@ -47,9 +40,14 @@ from launcher.program.values import (
     alternatives,
     library_names,
 )
-from launcher.rules.script.data.loaders import LOADER, SAMPLER, LoaderLoop, Loaders, left_to_the_script
+from launcher.rules.script.data.epochs import epoch_calls, receivers
+from launcher.rules.script.data.loaders import (
+    LoaderLoop,
+    Loaders,
+    left_to_the_script,
+)
 from launcher.rules.script.data.shards import follow_list, is_cut_by_rank, uses_of_target
-from launcher.rules.script.findings import finding_at, insert_before, related_at, remove_keyword
+from launcher.rules.script.findings import finding_at, related_at, remove_keyword
 
 
 @finds(Stage.SCRIPT, data.NO_DISTRIBUTED_SAMPLER)
@@ -319,7 +317,7 @@ def samplers_share_their_seed(program: Program) -> Iterator[Finding]:
     """
     loaders = program.analysis(Loaders)
     given = [(argument_of(sampler, "seed", 4), "seed") for sampler in loaders.samplers]
-    told = [each.node for each in _epoch_calls(loaders) if each.samplers] if loaders.samplers else []
+    told = [each.node for each in epoch_calls(loaders) if each.samplers] if loaders.samplers else []
     given += [(argument_of(call, "epoch", 0), "epoch") for call in told if isinstance(call, ast.Call)]
     given += [(each, "seed") for each in _set_seeds(loaders)]
     for seed, what in given:
@@ -338,7 +336,7 @@ def _set_seeds(loaders: Loaders) -> Iterator[ast.expr | None]:
     for file in loaders.program.files if loaders.samplers else ():
         for binding in file.set_attributes.get("seed", ()):
             owner = binding.node.value if isinstance(binding.node, ast.Attribute) else None
-            if isinstance(owner, ast.expr) and _receivers(loaders, owner):
+            if isinstance(owner, ast.expr) and receivers(loaders, owner):
                 yield binding.value
 
 
@@ -576,185 +574,3 @@ def _is_agreed_on(parts: list[ast.AST]) -> bool:
         for one in all_arguments(call)
         for given in ast.walk(one)
     )
-
-
-# Whether a sampler learns which epoch it is.
-
-
-@finds(Stage.SCRIPT, data.SET_EPOCH_NEVER_CALLED)
-def samplers_know_the_epoch(program: Program) -> Iterator[Finding]:
-    """A DistributedSampler that shuffles, over which a program trains for several epochs without `set_epoch`.
-
-    The sampler shuffles by its seed and the number of the epoch. That stays 0, and every epoch repeats one
-    order, which costs accuracy without any error. Found as well: `set_epoch` on another sampler, such as that
-    of the validation, once before the epochs or with a literal, which is the same epoch each time, where no
-    sampler is told the epoch; what stands in a class or function that nobody names is not called. Loaders
-    that Accelerate, Lightning or a Trainer got are told by them. Samplers that are made anew with a seed that
-    counts need no telling.
-
-    Bad: `for epoch in range(90): train(DataLoader(dataset, sampler=sampler))`
-    Good: `for epoch in range(90): sampler.set_epoch(epoch); train(...)`
-
-    Source: torch.utils.data documentation, DistributedSampler.
-    """
-    loaders = program.analysis(Loaders)
-    epoch_calls: list[_EpochCall] | None = None
-    reported = set[ast.Call]()
-    for sampler, epochs in _shuffling(loaders):
-        if sampler in reported:
-            continue
-        if epoch_calls is None:
-            epoch_calls = list(_epoch_calls(loaders))
-        about = [each for each in epoch_calls if each.samplers is None or sampler in each.samplers]
-        if any(not each.is_constant for each in about):
-            continue
-        if about and any(not each.is_constant for each in epoch_calls):
-            continue  # Who tells one sampler the epoch means another, of the validation, to stay as it is.
-        if not epochs:
-            continue
-        reported.add(sampler)
-        sampler_note = related_at(sampler, "the sampler")
-        if about:
-            yield finding_at(
-                data.SET_EPOCH_NEVER_CALLED,
-                about[0].node,
-                "set_epoch gets the same number in each epoch, so that each repeats the same order",
-                related=[sampler_note],
-            )
-        elif epoch_calls:
-            yield finding_at(
-                data.SET_EPOCH_NEVER_CALLED,
-                epoch_calls[0].node,
-                "set_epoch is called on another sampler than that of the training data, which repeats the "
-                "same order in every epoch",
-                related=[sampler_note],
-            )
-        else:
-            epoch = epochs[0]
-            yield finding_at(
-                data.SET_EPOCH_NEVER_CALLED,
-                epoch.iter if isinstance(epoch, ast.For) else epoch.test,
-                "set_epoch is never called on the sampler: every epoch repeats the same order",
-                related=[sampler_note],
-                fix=_set_at_the_head(epoch, sampler),
-            )
-
-
-def _set_at_the_head(epoch: ast.For | ast.While, sampler: ast.Call) -> Fix | None:
-    """`sampler.set_epoch(epoch)` as the first statement of an epoch, where the sampler has a name there."""
-    if not isinstance(epoch, ast.For) or not isinstance(epoch.target, ast.Name) or epoch.target.id == "_":
-        return None
-    name = _name_of(sampler, epoch)
-    if name is None:
-        return None
-    edit = insert_before(epoch.body[0], f"{name}.set_epoch({epoch.target.id})")
-    return None if edit is None else Fix(True, (edit,))
-
-
-def _name_of(sampler: ast.Call, place: ast.For) -> str | None:
-    """The one variable that surely is a sampler in a place."""
-    statement = parent_of(sampler)
-    if not isinstance(statement, ast.Assign) or len(statement.targets) != 1:
-        return None
-    (target,) = statement.targets
-    if not isinstance(target, ast.Name) or branch_arms(statement) - branch_arms(place):
-        return None
-    holder = scope_of(place).holder_of(target.id)
-    if holder is not scope_of(statement) or len(holder.bindings[target.id]) != 1:
-        return None
-    if holder is scope_of(place) and place.lineno < statement.lineno:
-        return None
-    return target.id
-
-
-def _shuffling(loaders: Loaders) -> Iterator[tuple[ast.Call, list[ast.For | ast.While]]]:
-    """The distributed samplers that surely shuffle, with the loops that begin them again."""
-    if not loaders.samplers:
-        return
-    begun: list[tuple[list[ast.For | ast.While], frozenset[ast.Call]]] = []
-    begun += [([loop], over) for loop, over in _cycles(loaders)]
-    begun += [([*loaders.epoch_loops(each.node)], each.loaders) for each in loaders.training_loops]
-    for epochs, over in begun:
-        for loader in over:
-            for sampler in loaders.samplers_of(loader) or ():
-                shuffle = argument_of(sampler, "shuffle", 3)
-                shuffles = shuffle is None or loaders.program.value(shuffle) == Constant(True)
-                if shuffles and not has_star_arguments(sampler) and not _is_seeded_anew(loaders, sampler):
-                    yield sampler, epochs
-
-
-def _cycles(loaders: Loaders) -> Iterator[tuple[ast.While, frozenset[ast.Call]]]:
-    """The endless loops in which a generator goes through loaders: `while True: yield from loader`."""
-    for file in (
-        loaders.program.files if any("backward" in each.calls_of for each in loaders.program.files) else ()
-    ):
-        for each in (one for yields in file.yields_of.values() for one in yields):
-            outer = list(ancestors_in_function(each))
-            loop = next((one for one in outer if isinstance(one, ast.For)), None)
-            endless = next((one for one in outer if isinstance(one, ast.While)), None)
-            given = each.value if isinstance(each, ast.YieldFrom) else None if loop is None else loop.iter
-            over = None if given is None else loaders.resolved(loaders.unwrapped(given))
-            if endless is not None and isinstance(endless.test, ast.Constant) and over:
-                yield endless, over - loaders.handed_over
-
-
-def _is_seeded_anew(loaders: Loaders, sampler: ast.Call) -> bool:
-    """Whether the seed of a sampler counts, as the variable of a loop or by `+=`."""
-    seed = argument_of(sampler, "seed", 4)
-    return seed is not None and any(
-        isinstance(part, ast.For | ast.comprehension | ast.AugAssign)
-        for part in parts_of(loaders.program, seed)
-    )
-
-
-@frozen
-class _EpochCall:
-    """A call of set_epoch: on which samplers (None: unknown which), and whether always with one number."""
-
-    node: ast.expr
-    samplers: frozenset[ast.Call] | None
-    is_constant: bool
-
-
-def _epoch_calls(loaders: Loaders) -> Iterator[_EpochCall]:
-    program = loaders.program
-    for file in program.files:
-        for attribute in file.attributes.get("set_epoch", ()):
-            call = parent_of(attribute)
-            if program.analysis(Reachability).is_named_nowhere(attribute):
-                continue
-            if isinstance(call, ast.Call) and call.func is attribute:
-                epoch = argument_of(call, "epoch", 0)
-                constant = constant_argument(program, epoch) is not None or runs_once(program, call)
-                yield _EpochCall(call, _receivers(loaders, attribute.value), constant)
-            else:
-                yield _EpochCall(attribute, _receivers(loaders, attribute.value), False)
-        for binding in file.set_attributes.get("epoch", ()):
-            owner = binding.node.value if isinstance(binding.node, ast.Attribute) else None
-            if isinstance(owner, ast.expr) and _receivers(loaders, owner):
-                yield _EpochCall(owner, _receivers(loaders, owner), False)
-
-
-def _receivers(loaders: Loaders, node: ast.expr) -> frozenset[ast.Call] | None:
-    """The samplers that an expression may be: itself, or `loader.sampler` and its like."""
-    if isinstance(node, ast.Attribute) and node.attr in ("sampler", "batch_sampler", "dataset"):
-        samplers = _receivers(loaders, node.value)
-        batched = node.attr == "sampler" and any(
-            loaders.given(each, "batch_sampler") for each in loaders.resolved(node.value) or ()
-        )
-        if samplers is not None:  # Beside a batch sampler the loader's own deals in order.
-            return frozenset() if batched or node.attr == "dataset" else samplers
-    found = frozenset[ast.Call]()
-    for each in alternatives(loaders.program.value(node)):
-        if each == Constant(None):
-            continue
-        one = calls_that_made(each, SAMPLER)
-        if one is None and isinstance(each, Instance) and each.name == LOADER:
-            loader = calls_that_made(each, LOADER)
-            one = None
-            for call in loader or ():
-                one = loaders.samplers_of(call)
-        if one is None:
-            return None
-        found |= one
-    return found

@@ -1,7 +1,4 @@
-"""States that are loaded: their keys, which a wrapper changes, the device that they are loaded to.
-
-And the commands that bring checkpoints elsewhere.
-"""
+"""The keys of states, which a wrapper changes: those that are saved and those that are loaded."""
 
 from __future__ import annotations
 
@@ -9,33 +6,30 @@ import ast
 import re
 from collections.abc import Iterator
 
-from launcher.failure_modes import checkpoints, distribution
-from launcher.failure_modes.model import Finding, Fix, Severity, Stage
+from launcher.failure_modes import checkpoints
+from launcher.failure_modes.model import Finding, Severity, Stage
 from launcher.failure_modes.registry import finds
 from launcher.frozen import frozen
 from launcher.program.dataflow import (
     all_arguments,
     argument_of,
-    has_star_arguments,
     origins,
+    parts_of,
     text_beginning,
     text_parts,
 )
 from launcher.program.index import (
-    BindingKind,
     ancestors,
-    ancestors_in_function,
-    class_of,
     file_of,
     last_name,
     parent_of,
     scope_of,
 )
 from launcher.program.program import Program, calls_as_given, read_program
-from launcher.program.ranks.participants import Participants
+from launcher.program.spellings import NOT_WRITTEN, spellings
 from launcher.program.surroundings.saves import path_of_file
-from launcher.program.values import DDP, FSDP, UNKNOWN, Constant, Dictionary, Made, entries_of
-from launcher.rules.script.findings import finding_at, related_at, wrap_node
+from launcher.program.values import DDP, UNKNOWN, Constant, Dictionary, Made, entries_of
+from launcher.rules.script.findings import finding_at, related_at
 
 
 @finds(Stage.SCRIPT, checkpoints.UNEXPECTED_KEY_PREFIX)
@@ -122,6 +116,7 @@ def _looks_for(test: ast.expr, prefix: str) -> bool:
 _PREFIXES = {
     DDP: "module.",
     "torch.nn.parallel.DataParallel": "module.",
+    "apex.parallel.DistributedDataParallel": "module.",
     "torch.compile": "_orig_mod.",
 }
 _BARE_MODELS = ("torchvision.models.", "timm.create_model", "segmentation_models_pytorch.")
@@ -146,7 +141,9 @@ def states_are_loaded_as_they_are_saved(program: Program) -> Iterator[Finding]:
     the program, with the same path and key as written, and the model's way to its wrapper must be known; what
     happens to the keys between says nothing.
 
-    A program beside it, such as the inference.py of an endpoint, loads what has the file's name.
+    A program beside it, such as the inference.py of an endpoint, loads what has the file's name. A warning
+    where the two are only in one folder. Information of a wrapper's weights in a program that loads other
+    weights into the bare model, as a later run would load these.
 
     Bad: `torch.save(ddp.state_dict(), path)` and `model.load_state_dict(torch.load(path))`. Good:
     `torch.save(ddp.module.state_dict(), path)`. Source: discuss.pytorch.org topic 494.
@@ -154,19 +151,94 @@ def states_are_loaded_as_they_are_saved(program: Program) -> Iterator[Finding]:
     saved = list(_saved(program))
     yield from _loaded_beside(program, saved)
     yield from _handed_over(program)
+    told = set[_State]()
     for loaded in _loaded(program):
         place = _place(program, loaded.path)
-        same = [each for each in saved if each.key == loaded.key and _place(program, each.path) == place]
-        if not same or any(each.prefix == loaded.prefix for each in same):
+        of_key = [each for each in saved if each.key == loaded.key]
+        same = [each for each in of_key if _place(program, each.path) == place]
+        same = same or [each for each in of_key if _has_shape_of(program, each.path, loaded.path)]
+        near = [] if same else [each for each in of_key if _is_in_folder_of(program, each.path, loaded.path)]
+        told |= {*same, *near}
+        if not (same or near) or any(each.prefix == loaded.prefix for each in (*same, *near)):
             continue
-        save, path = same[0], ast.unparse(loaded.path)
+        save, path = (*same, *near)[0], ast.unparse(loaded.path)
         yield finding_at(
             checkpoints.UNEXPECTED_KEY_PREFIX,
             loaded.call,
             f"the keys saved to `{path}` {_begin(save.prefix)}, and the model that loads them has keys "
             f"that {_begin(loaded.prefix)}: load_state_dict raises, or with strict=False loads nothing",
+            severity=Severity.WARNING if near else None,
             related=[related_at(save.call, "saved here")],
         )
+    bare = _loads_of_bare_models(program)
+    for each in (one for one in saved if one.prefix == "module." and one.key is None and one not in told):
+        other = [load for load, path in bare if _may_be_loaded_later(program, each.path, path)]
+        if other and len(other) == len(bare):
+            yield finding_at(
+                checkpoints.UNEXPECTED_KEY_PREFIX,
+                each.call,
+                "this is the state of the wrapper: its keys begin with `module.`, and the models into which "
+                "this program loads weights have keys without that",
+                remedy="Save `model.module.state_dict()`.",
+                severity=Severity.INFO,
+                related=[related_at(other[0], "loaded here")],
+            )
+
+
+def _may_be_loaded_later(program: Program, saved: ast.expr, loaded: ast.expr) -> bool:
+    """Whether a file that is saved may be what a later run loads: not where both names are written."""
+    one, other = _place(program, saved), _place(program, loaded)
+    return one != other and not len(one) == len(other) == 1
+
+
+def _loads_of_bare_models(program: Program) -> list[tuple[ast.Call, ast.expr]]:
+    """The calls that load files into bare models, with the files; none where anything may load into a
+    wrapper, or takes the prefix off."""
+    found: list[tuple[ast.Call, ast.expr]] = []
+    if any('"module.' in file.text or "'module." in file.text for file in program.files):
+        return []
+    for file in program.files:
+        for call in file.calls_of.get("load_state_dict", ()):
+            owner = call.func.value if isinstance(call.func, ast.Attribute) else None
+            if owner is None or _OTHER_STATES.search(last_name(owner) or ""):
+                continue
+            prefix, state = _prefix_of_model(program, call, owner), argument_of(call, "state_dict", 0)
+            if prefix != "" or state is None:
+                return []
+            for part in parts_of(program, state):
+                if isinstance(part, ast.Call) and program.qualified(part.func) == "torch.load":
+                    path = path_of_file(program, argument_of(part, "f", 0))
+                    found += [] if path is None else [(call, path)]
+    return found
+
+
+_OTHER_STATES = re.compile(r"optim|sched|scaler|^opt$|_opt$|^opt_")
+
+
+def _has_shape_of(program: Program, one: ast.expr, other: ast.expr) -> bool:
+    """Whether the names of two files are written alike, but for what is put in: `f"best({step}).pt"`."""
+    shapes = [{each.text.rpartition("/")[2] for each in spellings(program, path)} for path in (one, other)]
+    return any(len(each.replace(NOT_WRITTEN, "").rpartition(".")[0]) > 1 for each in shapes[0] & shapes[1])
+
+
+def _is_in_folder_of(program: Program, one: ast.expr, other: ast.expr) -> bool:
+    """Whether two paths begin with the same variable, which is the folder that both are in."""
+    first, second = (_folder_of(program, each) for each in (one, other))
+    return first is not None and first == second
+
+
+def _folder_of(program: Program, path: ast.expr, depth: int = 4) -> tuple[str, int] | None:
+    parts, _ = text_parts(program, path)
+    for part in parts:
+        if isinstance(part, ast.Name):
+            return part.id, id(scope_of(part).holder_of(part.id))
+        if isinstance(part, ast.Attribute):
+            return ast.unparse(part), 0
+        if not isinstance(part, ast.Constant):
+            return _folder_of(program, part, depth - 1) if depth else None
+    made = () if parts else origins(program, path)
+    only = made[0] if len(made) == 1 else None
+    return _folder_of(program, only, depth - 1) if only is not None and only is not path and depth else None
 
 
 def _handed_over(program: Program) -> Iterator[Finding]:
@@ -474,7 +546,10 @@ class _Prefixes:
         if name in _PREFIXES:
             inner = argument_of(origin, "module" if name != "torch.compile" else "model", 0)
             below = None if inner is None else self.prefix_of(inner)
-            return None if below is None else _PREFIXES[name] + below
+            return _PREFIXES[name] + (below or "")
+        last = last_name(origin.func) or ""
+        if _MODEL_MAKERS.fullmatch(last) and not _WRAPPERS.search(last):
+            return ""
         if isinstance(origin.func, ast.Attribute) and origin.func.attr in _SAME_MODEL:
             return self.prefix_of(origin.func.value)
         if name.endswith("convert_sync_batchnorm") and origin.args:
@@ -484,6 +559,13 @@ class _Prefixes:
         if name.startswith("torch.nn.") and name.rpartition(".")[2][:1].isupper() and "parallel" not in name:
             return ""
         return "" if isinstance(self._program.value(origin), Made) else None
+
+
+_MODEL_MAKERS = re.compile(
+    r"from_pretrained|from_config|\w*(model|net|bert|gpt|encoder|decoder|unet)(_?cls|_?class)?", re.I
+)
+"""What is called that makes a model, of a library that is not read here."""
+_WRAPPERS = re.compile(r"parallel|ddp|fsdp|wrap|engine|distrib|prepare|setup|compile|load|save|init", re.I)
 
 
 def _is_unwrapped(model: ast.expr | None) -> bool:
@@ -524,226 +606,8 @@ def bare_models_are_bare(program: Program) -> Iterator[Finding]:
                 )
 
 
-@finds(Stage.SCRIPT, checkpoints.NOTHING_TO_RESUME_FROM)
-def states_are_loaded_into_what_is_made(program: Program) -> Iterator[Finding]:
-    """`optimizer.load_state_dict(...)` before the same function makes the optimizer.
-
-    Only a run that resumes comes to it, and ends there: no checkpoint of this program can be resumed from.
-    Silent in loops, and where anything else may have made it before.
-
-    Bad: `opt.load_state_dict(state["opt"])`, then `opt = AdamW(...)`. Good: the other way round.
-
-    Source: Python's execution model, binding of names.
-    """
-    for file in program.files:
-        for call in file.calls_of.get("load_state_dict", ()):
-            owner = call.func.value if isinstance(call.func, ast.Attribute) else None
-            made = _made_behind(call, owner) if isinstance(owner, ast.Name | ast.Attribute) else None
-            if owner is not None and made is not None:
-                yield finding_at(
-                    checkpoints.NOTHING_TO_RESUME_FROM,
-                    call,
-                    f"`{ast.unparse(owner)}` is made only behind this: a run that resumes ends here with an "
-                    "error, and none can",
-                    severity=Severity.WARNING,
-                    related=[related_at(made, "made here")],
-                    remedy="Make it first, and load its state then.",
-                )
-
-
-def _made_behind(call: ast.Call, owner: ast.Name | ast.Attribute) -> ast.AST | None:
-    """What first makes an object whose state is loaded, where all that does stands behind in one function."""
-    scope = scope_of(call)
-    if isinstance(owner, ast.Name):
-        bindings = scope.bindings.get(owner.id, []) if scope.holder_of(owner.id) is scope else []
-    elif isinstance(owner.value, ast.Name) and owner.value.id == "self":
-        bindings = list(file_of(call).set_attributes.get(owner.attr, ()))
-        within = class_of(scope.node)
-        if within is None or within.bases or owner.attr in file_of(call).scopes[within].bindings:
-            return None
-    else:
-        return None
-    nodes = [each.node for each in bindings]
-    looped = any(isinstance(each, ast.For | ast.While) for each in ancestors_in_function(call))
-    behind = all(
-        scope_of(each) is scope and getattr(each, "lineno", 0) > (call.end_lineno or 0) for each in nodes
-    )
-    assigned = all(each.kind is BindingKind.ASSIGNED for each in bindings)
-    return nodes[0] if nodes and behind and assigned and not looped else None
-
-
 STATE_KEY_RULES = (
     keys_are_not_cut_by_partition,
     states_are_loaded_as_they_are_saved,
     bare_models_are_bare,
-    states_are_loaded_into_what_is_made,
 )
-
-
-# Where a checkpoint is loaded to: beside each process's own GPU, or all on the first one.
-
-
-@finds(Stage.SCRIPT, distribution.MORE_PROCESSES_THAN_DEVICES)
-def checkpoints_are_loaded_beside_the_gpu(program: Program) -> Iterator[Finding]:
-    """`torch.load` without `map_location`, on every rank, of a state that this program saves from a GPU.
-
-    Tensors come back to the device that they were saved from: those of rank 0 to GPU 0, in every process of
-    the host, whichever device it has set. Informational, as that memory is needed until the state is copied.
-
-    Silent where the state is not given to load_state_dict, where nothing in the program saves a state from
-    `cuda`, and where not every rank loads.
-
-    Bad: `model.load_state_dict(torch.load(path))`. Good: `torch.load(path, map_location="cpu")`.
-
-    Source: torch's documentation of torch.load.
-    """
-    if not any(True for _ in program.calls(DDP, FSDP)) or not _saves_from_cuda(program):
-        return
-    participants = program.analysis(Participants)
-    for call, _ in program.calls("torch.load"):
-        if (
-            argument_of(call, "map_location", 1) is not None
-            or has_star_arguments(call)
-            or not _is_a_state(call)
-        ):
-            continue
-        if participants.ranks_running(call) is True:
-            yield finding_at(
-                distribution.MORE_PROCESSES_THAN_DEVICES,
-                call,
-                "without map_location the tensors come back to the GPU that they were saved from: every "
-                "process of the host takes memory of the first one",
-                remedy='Load with map_location="cpu": load_state_dict copies to the device of each process.',
-                severity=Severity.INFO,
-                fix=_onto_the_cpu(call),
-            )
-
-
-def _saves_from_cuda(program: Program) -> bool:
-    """Whether a state is saved, in a program that moves to `cuda` and brings nothing back to the CPU."""
-    saved = [call for call, _ in program.calls("torch.save") if "state_dict" in ast.unparse(call)]
-    moves = any(
-        file.calls_of.get("cuda") or '"cuda' in file.text or "'cuda" in file.text for file in program.files
-    )
-    return bool(saved) and moves and not any(file.calls_of.get("cpu") for file in program.files)
-
-
-def _is_a_state(load: ast.Call) -> bool:
-    """Whether what is loaded is given to load_state_dict: at once, or by the name that it gets."""
-    if any(
-        isinstance(each, ast.Call) and last_name(each.func) == "load_state_dict" for each in ancestors(load)
-    ):
-        return True
-    statement = parent_of(load)
-    if not isinstance(statement, ast.Assign) or not isinstance(statement.targets[0], ast.Name):
-        return False
-    name, scope = statement.targets[0].id, scope_of(statement)
-    return any(
-        scope_of(use) is scope
-        and any(
-            isinstance(each, ast.Call) and last_name(each.func) == "load_state_dict"
-            for each in ancestors(use)
-        )
-        for use in file_of(statement).names.get(name, ())
-    )
-
-
-def _onto_the_cpu(load: ast.Call) -> Fix | None:
-    """`map_location="cpu"` behind the path; unsafe, as a program may use the loaded tensors themselves."""
-    if len(load.args) != 1 or isinstance(load.args[0], ast.GeneratorExp):
-        return None
-    return Fix(False, wrap_node(load.args[0], "", ', map_location="cpu"'))
-
-
-LOADING_RULES = (checkpoints_are_loaded_beside_the_gpu,)
-"""The rules of this family, in the order in which their findings are shown."""
-
-
-# Commands that a script runs to bring checkpoints elsewhere.
-
-
-_RUNNERS = ("subprocess.run", "subprocess.call", "subprocess.Popen", "os.system")
-_ENDS = frozenset({"wait", "communicate"})
-
-
-@finds(Stage.SCRIPT, checkpoints.LARGE_UPLOAD_FAILS)
-def uploads_are_looked_at(program: Program) -> Iterator[Finding]:
-    """`aws s3 sync` whose exit code nobody reads.
-
-    An upload that failed looks like one that went well, and the checkpoint is not there when it is needed.
-
-    Bad: `subprocess.Popen(["aws", "s3", "sync", path, uri]).wait()`. Good: `subprocess.run([...],
-    check=True)`. Source: AWS's guide distributed-troubleshooting-model-parallel, whose function has this
-    fault.
-    """
-    for call, name in program.calls(*_RUNNERS):
-        command = argument_of(call, "command" if name == "os.system" else "args", 0)
-        if command is None or not _is_upload(program, command):
-            continue
-        check = argument_of(call, "check")
-        if name == "subprocess.run" and check is not None and program.value(check) != Constant(False):
-            continue
-        if _result_is_read(call):
-            continue
-        yield finding_at(
-            checkpoints.LARGE_UPLOAD_FAILS,
-            call,
-            "nobody reads the exit code of this `aws s3` command: an upload that failed looks like one that "
-            "went well, and the checkpoint is missing when it is needed",
-            remedy="Use subprocess.run([...], check=True), or look at the return code and try again.",
-            severity=Severity.WARNING,
-        )
-
-
-def _is_upload(program: Program, command: ast.expr) -> bool:
-    """Whether a command begins with `aws s3 sync` or `aws s3 cp`, as a list or as a text; not a download."""
-    words: list[str] = []
-    value = program.value(command)
-    if isinstance(value, Constant):
-        words = str(value.value).split()
-    else:
-        node = getattr(value, "node", command)
-        parts = node.elts if isinstance(node, ast.List | ast.Tuple) else [node]
-        for part in parts[:3]:
-            first = part.values[0] if isinstance(part, ast.JoinedStr) and part.values else part
-            if isinstance(first, ast.BinOp):
-                first = first.left
-            if isinstance(first, ast.Call) and isinstance(first.func, ast.Attribute):
-                first = first.func.value  # `"aws s3 sync {} {}".format(...)`
-            words += str(first.value).split() if isinstance(first, ast.Constant) else [""]
-    brought = words[3:4] and words[3].startswith("s3://")  # What is missing then, the program misses at once.
-    return words[:2] == ["aws", "s3"] and words[2:3] in (["sync"], ["cp"]) and not brought
-
-
-def _result_is_read(call: ast.Call) -> bool:
-    """Whether anybody may see how a command ended; a process that is only waited for is not looked at."""
-    parent = parent_of(call)
-    if isinstance(parent, ast.Expr):
-        return False
-    if isinstance(parent, ast.Attribute) and parent.attr in _ENDS:
-        waited = parent_of(parent)
-        return not (isinstance(waited, ast.Call) and isinstance(parent_of(waited), ast.Expr))
-    if (
-        isinstance(parent, ast.Assign)
-        and len(parent.targets) == 1
-        and isinstance(parent.targets[0], ast.Name)
-    ):
-        return _name_is_read(parent.targets[0])
-    return True
-
-
-def _name_is_read(target: ast.Name) -> bool:
-    """Whether what a process is called is used for more than waiting for it."""
-    scope = scope_of(target)
-    for use in file_of(target).names.get(target.id, ()):
-        if scope_of(use).holder_of(use.id) is not scope:
-            continue
-        member = parent_of(use)
-        called = None if member is None else parent_of(member)
-        waits = isinstance(member, ast.Attribute) and member.attr in _ENDS and isinstance(called, ast.Call)
-        if not waits or not (called is not None and isinstance(parent_of(called), ast.Expr)):
-            return True
-    return False
-
-
-COMMAND_RULES = (uploads_are_looked_at,)

@@ -1,4 +1,4 @@
-"""Checkpoints: who writes them, with which keys, and what of them is left when the hosts are gone."""
+"""Where a checkpoint is saved: what a path begins with in the run of a job, and what outlives the host."""
 
 from __future__ import annotations
 
@@ -11,210 +11,32 @@ from launcher.failure_modes import checkpoints
 from launcher.failure_modes.model import Finding, Severity, Stage
 from launcher.failure_modes.registry import finds
 from launcher.jobs.script_inputs import CODE_FOLDER, CONTAINER_ROOT, DEFAULT_CHECKPOINT_PATH
-from launcher.program.dataflow import argument_of, has_star_arguments, origins, parts_of, text_parts
+from launcher.program.dataflow import argument_of, origins, parts_of, text_parts
 from launcher.program.index import ancestors, file_of, last_name, scope_of
-from launcher.program.process_environment import COMMANDS, is_for_one_host
-from launcher.program.program import Program, calls_as_given, joining_calls
-from launcher.program.ranks.participants import Participants
+from launcher.program.process_environment import COMMANDS
+from launcher.program.program import Program
 from launcher.program.ranks.reachability import Reachability, never_runs
-from launcher.program.ranks.truths import Guard
-from launcher.program.ranks.uniformity import Uniformity
 from launcher.program.surroundings.options import option_of
 from launcher.program.surroundings.saves import (
-    SAVED_FOLDER,
-    SAVED_TO,
-    SAVERS,
+    LIGHTNING_LOGS,
     is_a_cache,
-    path_of_file,
     state_saves,
 )
 from launcher.program.values import (
     PATH,
     Constant,
-    Defined,
     Instance,
-    RankKind,
-    RankValue,
 )
+from launcher.rules.script.configuration_files import ConfigurationFiles, words_of
 from launcher.rules.script.findings import (
     JobRun,
     ScriptSubject,
     finding_at,
     given_option,
-    guard_by_rank_zero,
+    may_run,
     related_at,
     spelled_commands,
 )
-
-
-@finds(Stage.SCRIPT, checkpoints.RANKS_WRITE_SAME_FILE)
-def one_rank_writes_a_file(program: Program) -> Iterator[Finding]:
-    """`torch.save` that every rank, or one rank of each host, runs with one path.
-
-    The ranks overwrite each other's file, in the middle of the write where the file system is shared. A path
-    that may differ between ranks, and a save that some ranks may not come to, say nothing; nor does one of
-    each host below /tmp, which each has for itself. The same holds for safetensors, joblib, torch.jit and
-    save_pretrained of a transformers model, and, as a warning, for a text that the program goes on to read,
-    such as a configuration of DeepSpeed: another rank may have emptied it just then.
-
-    Informational where the script comes to nothing that makes it one of several processes, as a converter
-    does that shares a module with the training, and where only what it imports makes the group, as inference.
-
-    Bad: `torch.save(model.state_dict(), "model.pt")`. Good: the same under `if dist.get_rank() == 0:`, or
-    with `f"model-{rank}.pt"`. Source: developer guide, model-checkpoints.
-    """
-    making = [call for call, _ in joining_calls(program)]
-    if not making:
-        return
-    participants = program.analysis(Participants)
-    severity = None if program.analysis(Reachability).is_one_of_several(making) else Severity.INFO
-    states = (*calls_as_given(program, *SAVERS), *_models_saved(program))
-    for call, name in (*states, *((each, "open") for each in _texts_read_again(program))):
-        where = ("file", 0) if name == "open" else SAVERS.get(name, SAVED_FOLDER)
-        path = path_of_file(program, argument_of(call, *where))
-        if path is None:
-            continue
-        who = participants.ranks_running(call)
-        written = ast.unparse(path)
-        if not participants.uniformity.is_uniform(path):
-            if who is True:
-                yield from _overwritten_by_hosts(program, call, path, severity)
-        elif who is True:
-            yield finding_at(
-                checkpoints.RANKS_WRITE_SAME_FILE,
-                call,
-                f"every rank saves to `{written}`: they overwrite each other, on a shared file system in the "
-                "middle of the write, and the file that is left may be torn",
-                remedy="Save on one rank, under `if dist.get_rank() == 0:`, or put the rank into the file's "
-                "name where each rank holds another part.",
-                severity=severity or (Severity.WARNING if name == "open" else None),
-                fix=None if participants.early else guard_by_rank_zero(call),
-                related=[related_at(each, "asked before there is a group") for each in participants.early],
-            )
-        elif (
-            isinstance(who, Guard)
-            and who.kind is RankKind.LOCAL
-            and who.members == frozenset({0})
-            and not who.outside
-            and not _is_spawned(program, who)
-            and not is_a_hosts_own(program, path)
-        ):
-            yield finding_at(
-                checkpoints.RANKS_WRITE_SAME_FILE,
-                call,
-                f"one rank of every host saves to `{written}`: on a file system that the hosts share, or in "
-                "the one S3 prefix that their checkpoint folders go to, they overwrite each other",
-                remedy="Save on global rank 0 alone, or put the host's number into the name.",
-                severity=severity or Severity.WARNING,
-                related=[] if who.test is None else [related_at(who.test, "true on one rank of every host")],
-            )
-
-
-def _overwritten_by_hosts(
-    program: Program, call: ast.Call, path: ast.expr, severity: Severity | None
-) -> Iterator[Finding]:
-    """A path that tells the ranks of one host apart, but not the hosts."""
-    if _differs_on_a_host_alone(program, path) and not is_a_hosts_own(program, path):
-        yield finding_at(
-            checkpoints.RANKS_WRITE_SAME_FILE,
-            call,
-            f"`{ast.unparse(path)}` tells the ranks of one host apart, but not the hosts: on a file system "
-            "that they share, or in the one S3 prefix that their folders go to, they overwrite each other",
-            remedy="Put the global rank into the name: `dist.get_rank()`.",
-            severity=Severity.INFO if is_for_one_host(program) else severity or Severity.WARNING,
-        )
-
-
-def _differs_on_a_host_alone(program: Program, path: ast.expr, depth: int = 6) -> bool:
-    """Whether the rank on its host, and nothing else in a path, differs between the ranks."""
-    parts = text_parts(program, path)[0]
-    if not parts:
-        parts = [each for each in origins(program, path) if each is not None and each is not path]
-    differing = [each for each in parts if not program.analysis(Uniformity).is_uniform(each)]
-    return bool(differing) and all(
-        value.kind is RankKind.LOCAL and value.source != "spawn"
-        if isinstance(value := program.value(each), RankValue)
-        else depth > 0 and _differs_on_a_host_alone(program, each, depth - 1)
-        for each in differing
-    )
-
-
-def _models_saved(program: Program) -> Iterator[tuple[ast.Call, str]]:
-    """The calls of save_pretrained of a transformers model, where nothing tells which rank saves."""
-    for file in program.files:
-        for call in file.calls_of.get("save_pretrained", ()):
-            if (
-                not isinstance(call.func, ast.Attribute)
-                or has_star_arguments(call)
-                or argument_of(call, "is_main_process")
-            ):
-                continue
-            model = program.value(call.func.value)
-            name = model.name if isinstance(model, Instance) else ""
-            if name.startswith("transformers.") and "Model" in name and ".from_pretrained" in name:
-                yield call, "save_pretrained"
-
-
-def _texts_read_again(program: Program) -> Iterator[ast.Call]:
-    """The calls `open(path, "w")` of a file that DeepSpeed or the same function reads without a barrier."""
-    imported = (each.module or "" for file in program.files for each in file.imports)
-    by_deepspeed = any(each.partition(".")[0] == "deepspeed" for each in imported)
-    engines = [call for call, _ in program.calls("deepspeed.initialize")] if by_deepspeed else []
-    given = [argument_of(call, "config", 7) or argument_of(call, "config_params") for call in engines]
-    configurations = {ast.unparse(each) for each in given if each is not None}
-    for file in program.files:
-        for call in file.calls_of.get("open", ()):
-            path, mode = argument_of(call, "file", 0), argument_of(call, "mode", 1)
-            if path is None or not isinstance(mode, ast.Constant) or str(mode.value)[:1] != "w":
-                continue
-            is_configuration = by_deepspeed and last_name(path) == "deepspeed_config"
-            if is_configuration or ast.unparse(path) in configurations or _is_read_behind(call, path):
-                yield call
-
-
-def _is_read_behind(write: ast.Call, path: ast.expr) -> bool:
-    """Whether the same function goes on to open a file to read it, and waits for nobody between."""
-    file, scope, written = file_of(write), scope_of(write), ast.unparse(path)
-    behind = [each for each in file.calls if scope_of(each) is scope and each.lineno > write.lineno]
-    for read in (each for each in behind if last_name(each.func) == "open" and each.args):
-        mode = argument_of(read, "mode", 1)
-        if ast.unparse(read.args[0]) != written or getattr(mode, "value", "r")[:1] != "r":
-            continue
-        between = [last_name(each.func) or "" for each in behind if each.lineno < read.lineno]
-        return not any(re.search("barrier|wait|sync|gather|broadcast|reduce", each) for each in between)
-    return False
-
-
-def _is_spawned(program: Program, guard: Guard) -> bool:
-    """Whether a guard asks for the number that `spawn` gives, which is a global rank on a single host."""
-    parts = [] if guard.test is None else list(ast.walk(guard.test))
-    values = [program.value(each) for each in parts if isinstance(each, ast.expr)]
-    return any(isinstance(each, RankValue) and each.source == "spawn" for each in values)
-
-
-CHECKPOINT_RULES = (one_rank_writes_a_file,)
-
-
-# Paths that each host has for itself: below /tmp.
-
-
-_OWN = ("/tmp/", "/dev/shm/")
-
-
-def is_a_hosts_own(program: Program, path: ast.expr) -> bool:
-    """Whether a text that begins below /tmp goes into a path, also as the default of an option."""
-    return any(text.startswith(_OWN) for text in _texts_in(program, path))
-
-
-def _texts_in(program: Program, path: ast.expr) -> Iterator[str]:
-    """The texts of which a path may be made, with those of the defaults of options."""
-    options = program.evaluation.attributes.options
-    for part in parts_of(program, path):
-        defaults = options.defaults(part.attr) if isinstance(part, ast.Attribute) else []
-        for each in (part, *(inner for default in defaults for inner in ast.walk(default))):
-            if isinstance(each, ast.Constant) and isinstance(each.value, str):
-                yield each.value
-
 
 # Where paths lead in the run of a job, by what they begin with.
 
@@ -254,6 +76,8 @@ def path_beginnings(subject: ScriptSubject, path: ast.expr, depth: int = 8) -> l
             return path_beginnings(subject, option.default, depth - 1)
     found = origins(subject.program, path)
     others: list[ast.expr | None] = [each for each in found if not _only_adds(subject.program, each)]
+    told = [each for each in others if not _is_read_back(each)]
+    others = told or others  # A rank tells the others by a file what it has put together.
     if found and not others and isinstance(path, ast.Attribute):
         others += subject.program.evaluation.attributes.options.defaults(path.attr)
     return [
@@ -262,6 +86,15 @@ def path_beginnings(subject: ScriptSubject, path: ast.expr, depth: int = 8) -> l
         if not isinstance(origin, ast.Constant) or origin.value not in (None, "")
         for each in _begin_of(subject, origin, depth - 1)
     ]
+
+
+def _is_read_back(origin: ast.expr | None) -> bool:
+    """Whether a text is all that a file holds, `file.read().strip()`."""
+    while isinstance(origin, ast.Call) and isinstance(origin.func, ast.Attribute):
+        if origin.func.attr in ("read", "read_text", "readline"):
+            return True
+        origin = origin.func.value
+    return False
 
 
 def _only_adds(program: Program, path: ast.expr | None) -> bool:
@@ -301,7 +134,7 @@ def _begin_of(subject: ScriptSubject, origin: ast.expr | None, depth: int) -> li
             inner = owner
         case ast.Attribute() if option_of(subject.program, origin):
             return path_beginnings(subject, origin, depth)
-        case ast.Attribute():
+        case ast.Attribute() if _CONFIGURATIONS.match(subject.program.qualified(origin) or ""):
             return _beginnings_of_entry(subject, origin, depth)
         case ast.Call(args=[variable, *others]) if name in ("os.environ.get", "os.getenv"):
             return _begin_of_variable(subject, variable, others, depth)
@@ -309,7 +142,13 @@ def _begin_of(subject: ScriptSubject, origin: ast.expr | None, depth: int) -> li
             inner = owner
         case ast.Call(args=[path, *_]) if name == "os.path.dirname":
             inner = path
-    return [None] if inner is None else path_beginnings(subject, inner, depth)
+    if inner is not None:
+        return path_beginnings(subject, inner, depth)
+    held = origin and subject.program.analysis(ConfigurationFiles).entry(origin, words_of(subject.job))
+    values = held.values if held else ()
+    return [each if isinstance(each, str) and not each.startswith("${") else None for each in values] or [
+        None
+    ]
 
 
 def _begins_on_host(subject: ScriptSubject, owner: ast.expr) -> bool:
@@ -398,29 +237,20 @@ _HARMLESS_COMMANDS = re.compile(
 )
 """What a command may be that leaves files where they are, or fetches others."""
 
-_LOADERS = re.compile("load_(state|model|ckpt|weights)|restore|resum|checkpoint|snapshot")
 _CONFIGURATIONS = re.compile(r"(yacs|fvcore\.common|detectron2)\.config\.(CfgNode|get_cfg)")
 """What makes a configuration whose entries a program, its files and a job's words set."""
 
 _OF_CONFIGURATIONS = {"detectron2.config.get_cfg.OUTPUT_DIR": "./output"}
 """What a library's configuration holds where neither the program nor a job's words or files say more."""
 
-_TRAINERS = (
-    *(f"transformers.{name}.train" for name in ("Trainer", "Seq2SeqTrainer")),
-    *(f"trl.{name}.train" for name in ("SFTTrainer", "DPOTrainer", "RewardTrainer")),
-    "lightning.pytorch.Trainer.fit",
-)
-"""What trains for a script, from the beginning unless it is told where to resume."""
-
-_CHANNELS = ("SM_CHANNEL", "/opt/ml/input")
-_OTHER_LOADS = ("json.", "yaml.", "numpy.", "csv.", "toml")
-
 
 @finds(Stage.SCRIPT, checkpoints.PATH_NOT_KEPT)
 def saves_go_where_they_are_kept(subject: ScriptSubject) -> Iterator[Finding]:
     """With a job: `torch.save` to a folder of the host that is deleted with it.
 
-    That is the working directory, /tmp, home, and the checkpoints' folder where the job keeps none. Silent
+    That is the working directory, /tmp, home, and the checkpoints' folder where the job keeps none; and
+    Lightning's own folder, where it is told no other. What configuration files say counts; where it is not
+    known which of several a run reads, all that lie with the program must say so, and it is a warning. Silent
     where the path is not written in the program, and where anything in it may bring the file elsewhere. A
     warning where the program also saves to other places.
 
@@ -430,9 +260,11 @@ def saves_go_where_they_are_kept(subject: ScriptSubject) -> Iterator[Finding]:
     program, planned = subject.program, subject.plan.checkpoints
     kept = () if planned is None else (planned.local_path,)
     saves = [each for each in state_saves(program) if not is_a_cache(program, each[0])]
+    if given_option(subject.job, "default_root_dir") is not None:  # Lightning's parser reads it.
+        saves = [each for each in saves if getattr(each[1], "value", None) != LIGHTNING_LOGS]
     lost = [each for each in saves if _is_lost(subject, each[1], kept)]
     movers, run = _movers(subject, kept) if lost else [], JobRun(subject)
-    if any(_may_run(run, each) for each in movers):
+    if any(may_run(run, each) for each in movers):
         return
     if movers:
         # Of a save that the program never comes to, as of a library's, they are as little seen to run.
@@ -446,7 +278,12 @@ def saves_go_where_they_are_kept(subject: ScriptSubject) -> Iterator[Finding]:
             f"`{ast.unparse(path)}` is on the host's own disk, which is deleted with the job; beside "
             f"the folders of the model and the output this job {where}",
             remedy=None if planned is not None else _KEEP_CHECKPOINTS,
-            severity=_severity_of(call, others),
+            severity=_severity_of(call, others) or (Severity.WARNING if _is_guessed(subject, path) else None),
+            related=[
+                related_at(each, "the folder is named here")
+                for each in _places_of_folder(subject, path)
+                if file_of(each).location(each).line != file_of(call).location(call).line
+            ],
         )
 
 
@@ -455,6 +292,30 @@ _KEEP_CHECKPOINTS = (
     f"{DEFAULT_CHECKPOINT_PATH}; save checkpoints there, the final model to os.environ['SM_MODEL_DIR'] and "
     "everything else to os.environ['SM_OUTPUT_DATA_DIR']."
 )
+
+
+def _places_of_folder(subject: ScriptSubject, path: ast.expr) -> list[ast.expr]:
+    """Where the text stands with which a path begins, or the entry of a configuration that gives it."""
+    program, found = subject.program, list[ast.expr]()
+    begins = {each for each in path_beginnings(subject, path) if each}
+    files, words = program.analysis(ConfigurationFiles), words_of(subject.job)
+    for part in parts_of(program, path):
+        named = last_name(part) if isinstance(part, ast.Attribute) else None
+        for each in (part, *(program.evaluation.attributes.options.defaults(named) if named else ())):
+            is_entry = isinstance(each, ast.Attribute | ast.Subscript) and files.entry(each, words)
+            is_text = isinstance(each, ast.Constant) and each.value in begins
+            if isinstance(each, ast.expr) and (is_entry or is_text):
+                found.append(each)
+    return list({file_of(each).location(each).line: each for each in found}.values())[:2]
+
+
+def _is_guessed(subject: ScriptSubject, path: ast.expr) -> bool:
+    """Whether a configuration says where a path leads, and nobody which file of it the run reads."""
+    files, words = subject.program.analysis(ConfigurationFiles), words_of(subject.job)
+    found = (
+        files.entry(each, words) for each in parts_of(subject.program, path) if isinstance(each, ast.expr)
+    )
+    return any(each is not None and not each.is_chosen for each in found)
 
 
 def _severity_of(lost: ast.Call, others: list[ast.Call]) -> Severity | None:
@@ -487,8 +348,10 @@ def _brings_away(subject: ScriptSubject, call: ast.Call, kept: tuple[str, ...]) 
     whole = program.qualified(call.func) or ""
     if "upload" in last.lower() or whole.partition(".")[0] in _STORES:
         return True
+    if whole == "hydra.main":
+        return program.analysis(ConfigurationFiles).sets_the_folder(words_of(subject.job))
     if last in _MOVING:
-        return last != "main" or whole == "hydra.main"
+        return last != "main"
     if whole in COMMANDS or whole in _OTHER_COMMANDS:
         commands = spelled_commands(program, call)
         return not commands or any(_may_send(" ".join(words), kept) for words in commands)
@@ -545,105 +408,4 @@ def _is_deleted(begins: str, kept: tuple[str, ...]) -> bool:
     return not whole.startswith(_NOT_LOST)
 
 
-@finds(Stage.SCRIPT, checkpoints.NOTHING_TO_RESUME_FROM)
-def what_restarts_loads_a_checkpoint(subject: ScriptSubject) -> Iterator[Finding]:
-    """With a job on spot capacity or with retries: a program with a training loop that loads nothing.
-
-    After an interruption it starts from the beginning, though its checkpoints are there. Silent where
-    anything in the program may load or resume, by its name or by an argument's.
-
-    Bad: a loop that only saves, or `trainer.train()`. Good: `torch.load` of the newest checkpoint before it.
-    Source: developer guide, model-managed-spot-training.
-    """
-    job, program = subject.job, subject.program
-    spot = job.resources.capacity.kind == "spot"
-    if not spot and not job.limits.max_retries:
-        return
-    if subject.plan.checkpoints is None or program.unread or _may_load(subject):
-        return
-    why = (
-        "`capacity: spot` may be interrupted"
-        if spot
-        else f"`max_retries: {job.limits.max_retries}` starts again"
-    )
-    trained = (call for file in program.files for call in file.calls_of.get("backward", ()))
-    first = next(trained, None) or next((call for call, _ in program.calls(*_TRAINERS)), None)
-    if first is not None:
-        yield finding_at(
-            checkpoints.NOTHING_TO_RESUME_FROM,
-            first,
-            f"{why}, and nothing in this program loads a checkpoint: it would train from the beginning, "
-            "and what was done until then is paid for twice",
-            remedy=f"Load the newest checkpoint of {subject.plan.checkpoints.local_path} at the start, "
-            "with the states of model, optimizer and scheduler.",
-        )
-
-
-def _may_load(subject: ScriptSubject) -> bool:
-    """Whether anything that may run loads a checkpoint: weights to begin with, from a channel, are none."""
-    program, run = subject.program, JobRun(subject)
-    for file in program.files:
-        if file.stars:
-            return True
-        for call in file.calls:
-            name = (last_name(call.func) or "").lower()
-            asked = [
-                each.value
-                for each in call.keywords
-                if (each.arg or "").lower().startswith(("resume", "ckpt"))
-            ]
-            if name == "train" and program.qualified(call.func) in _TRAINERS:
-                asked += call.args[:1]
-            if not all(_is_nothing(program, each) for each in asked):
-                return True
-            if _loads_by_name(program, call, name) and _may_run(run, call):
-                return True
-    return False
-
-
-def _loads_by_name(program: Program, call: ast.Call, name: str) -> bool:
-    if name == "load" and not (program.qualified(call.func) or "").startswith(_OTHER_LOADS):
-        path = argument_of(call, "f", 0)
-        return path is None or not _is_of_a_channel(program, path)
-    if name.startswith("load_state"):
-        state = argument_of(call, "state_dict", 0)
-        found = () if state is None else origins(program, state)
-        return not found or not all(
-            isinstance(each, ast.Call) and last_name(each.func) == "load" for each in found
-        )
-    whole = program.qualified(call.func) or ""
-    if name.startswith("gradient_") or whole in SAVED_TO or whole.startswith("torch.utils.checkpoint"):
-        return False
-    defined = isinstance(program.value(call.func), Defined)
-    return not defined and bool(_LOADERS.search(name)) and not name.startswith("save")
-
-
-def _is_nothing(program: Program, value: ast.expr) -> bool:
-    return program.value(value) in (Constant(None), Constant(False))
-
-
-def _is_of_a_channel(program: Program, path: ast.expr) -> bool:
-    """Whether a path leads into the job's inputs, as far as it is written."""
-    return any(word in text for text in _texts_in(program, path) for word in _CHANNELS)
-
-
-def _may_run(run: JobRun, call: ast.Call, deepest: int = 4) -> bool:
-    """Whether a call is reached: no test that never holds around it or around each call of its function.
-
-    A function whose callers are not all seen is called where its name is; one that nobody names, by a hook.
-    """
-    program = run.program
-    if not program.analysis(Reachability).reaches(call) or never_runs(program, call, run.truth):
-        return False
-    function = next((each for each in ancestors(call) if isinstance(each, ast.FunctionDef)), None)
-    if function is None or deepest == 0:
-        return True
-    sites = program.evaluation.callers.call_sites(function)
-    if sites == []:
-        return bool(function.decorator_list)
-    named = [each for file in program.files for each in file.calls_of.get(function.name, ())]
-    calls = named if sites is None else [site.call for site in sites]
-    return not calls or any(_may_run(run, each, deepest - 1) for each in calls)
-
-
-STORAGE_JOB_RULES = (saves_go_where_they_are_kept, what_restarts_loads_a_checkpoint)
+FOLDER_JOB_RULES = (saves_go_where_they_are_kept,)

@@ -1,0 +1,268 @@
+"""What the configuration files of a program hold: the YAML and JSON files that lie with it.
+
+A file is chosen where the job's words, the program's own texts or hydra's decorator name it; where nobody
+says which, any of those that have the entry may be it. Files are data of strangers: of a bounded size, read
+by a loader that makes plain values only.
+"""
+
+from __future__ import annotations
+
+import ast
+import json
+import os
+import re
+from collections.abc import Iterator, Sequence
+from functools import cached_property
+from itertools import pairwise
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from launcher.frozen import frozen
+from launcher.program.dataflow import argument_of, constant_argument
+from launcher.program.index import file_of, nodes_within
+from launcher.program.program import NOT_LOOKED_INTO, Program
+from launcher.program.values import Constant
+from launcher.text.regular_files import read_regular
+
+if TYPE_CHECKING:
+    from launcher.jobs.specification import JobSpec
+
+_ENDINGS = (".yaml", ".yml", ".json")
+_LARGEST_FILE = 50_000
+"""Bytes of a file that is read; longer ones hold data, no settings."""
+_MOST_FILES = 40
+_MOST_ENTRIES = 5_000
+"""So many entries of a file are looked at; one whose anchors make more of them is left."""
+_MOST_FOLDERS = 400
+_READERS = ("yaml", "omegaconf", "hydra", "json.load", "yacs", "anyconfig", "mmcv", "mmengine", "toml")
+_ROOT = re.compile(
+    r"(.*_)?(cfgs?|conf|configs?|configuration|hps?|hparams?|args?|arguments|opts?|options|params?|"
+    r"settings?|flags|C)",
+    re.IGNORECASE,
+)
+"""What programs call the whole of their configuration."""
+_FILLED_IN = re.compile(rb"\{\{[^{}\n]{0,200}\}\}")
+"""A place of a template, which the program fills in before it reads the document."""
+_HERE = re.compile(r"\$\{([\w.]{1,100})\}")
+
+Entry = tuple[tuple[str, ...], object]
+
+
+@frozen
+class Configured:
+    """What an entry of a configuration is, by the job's words and the files; `is_chosen` where it is known
+    which files the run reads."""
+
+    values: tuple[object, ...]
+    is_chosen: bool
+
+
+class ConfigurationFiles:
+    """The configuration files beside a program, each read once, when something asks for it."""
+
+    def __init__(self, program: Program) -> None:
+        """Of a program, whose root is the folder of the code."""
+        self._program = program
+        self._read: dict[Path, tuple[Entry, ...]] = {}
+        self._roots = tuple(dict.fromkeys((Path(program.root), program.entry.path.parent)))
+
+    @cached_property
+    def are_read(self) -> bool:
+        """Whether anything in the program reads such a file."""
+        return any(word in file.text for file in self._program.files for word in _READERS)
+
+    def entry(self, node: ast.expr, words: Sequence[str] = ()) -> Configured | None:
+        """What an expression such as `cfg.train.folder` or `config["folder"]` is in the files of a run, with
+        the words on its command line; None for what is no entry, and what the program sets itself."""
+        if not self.are_read or not (spelled := list(_keys_of(node))):
+            return None
+        last = spelled[0][-1]
+        if self._is_set(last) or self._program.evaluation.attributes.options.declared.get(last):
+            return None
+        given = _given_by_words(words, spelled[0])
+        if given is not None:
+            return Configured((given,), is_chosen=True)
+        chosen = self._chosen(words)
+        documents = [self._entries(each) for each in chosen or self._beside]
+        for keys in spelled:
+            found = [value for each in documents for value in _below(each, keys)]
+            if found:
+                return Configured(tuple(dict.fromkeys(found)), is_chosen=bool(chosen))
+        return None
+
+    def _is_set(self, key: str) -> bool:
+        """Whether the program sets an entry; `self.folder = cfg.folder` sets that of another object."""
+        return any(
+            file.set_items.get(key)
+            or any(each.name != f"self.{key}" for each in file.set_attributes.get(key, ()))
+            for file in self._program.files
+        )
+
+    def sets_the_folder(self, words: Sequence[str]) -> bool:
+        """Whether hydra's files or words may say in which folder the program runs; so too where it is not
+        known which files those are."""
+        if any("hydra." in word for word in words) or not (files := self._of_hydra(words)):
+            return True
+        return any(keys[:1] == ("hydra",) for each in files for keys, _ in self._entries(each))
+
+    def _chosen(self, words: Sequence[str]) -> list[Path]:
+        named = [self._file(word.rpartition("=")[2]) for word in words if word.endswith(_ENDINGS)]
+        if named:
+            return [each for each in named if each is not None]
+        return self._of_hydra(words) or self._in_texts
+
+    @cached_property
+    def _in_texts(self) -> list[Path]:
+        """Those that the program names itself, as the default of an option or where it opens them."""
+        found: dict[Path, None] = {}
+        for file in self._program.files:
+            if any(ending in file.text for ending in _ENDINGS):
+                for node in nodes_within(file.tree):
+                    text = node.value if isinstance(node, ast.Constant) else None
+                    if isinstance(text, str) and text.endswith(_ENDINGS) and (path := self._file(text)):
+                        found[path] = None
+        return list(found)[:_MOST_FILES]
+
+    def _of_hydra(self, words: Sequence[str]) -> list[Path]:
+        """The file that hydra's decorator names, with those of its defaults."""
+        for call, _ in self._program.calls("hydra.main"):
+            name = constant_argument(self._program, argument_of(call, "config_name", 1))
+            folder = constant_argument(self._program, argument_of(call, "config_path", 0))
+            given = dict(pairwise(words))
+            named = given.get("--config-name") or given.get("-cn") or (name and name.value)
+            if not isinstance(named, str):
+                continue
+            above = file_of(call).path.parent / str((folder and folder.value) or "")
+            path = above / f"{named.removesuffix('.yaml')}.yaml"
+            if path.is_file():
+                return [path, *self._defaults(path, above, words)]
+        return []
+
+    def _defaults(self, path: Path, above: Path, words: Sequence[str]) -> Iterator[Path]:
+        for keys, value in self._entries(path):
+            if keys[:1] == ("defaults",) and isinstance(value, str) and len(keys) <= 2:
+                group = keys[1] if len(keys) == 2 else ""
+                name = next((word.partition("=")[2] for word in words if word.startswith(f"{group}=")), value)
+                part = above / group / f"{name}.yaml"
+                if part.is_file() and part != path:
+                    yield part
+
+    @cached_property
+    def _beside(self) -> list[Path]:
+        """All that lie with the code, as far as they are looked for."""
+        found: list[Path] = []
+        for number, (folder, below, names) in enumerate(os.walk(self._program.root)):
+            if number > _MOST_FOLDERS or len(found) >= _MOST_FILES:
+                break
+            below[:] = sorted(name for name in below if name not in NOT_LOOKED_INTO and name[0] != ".")
+            found += [Path(folder, name) for name in sorted(names) if name.endswith(_ENDINGS[:2])]
+        return found[:_MOST_FILES]
+
+    def _file(self, text: str) -> Path | None:
+        if not text or text.startswith(("~", "$", "/")) or len(text) > 300 or "\0" in text:
+            return None
+        return next((path for root in self._roots if (path := root / text).is_file()), None)
+
+    def _entries(self, path: Path) -> tuple[Entry, ...]:
+        if path not in self._read:
+            self._read[path] = tuple(_flattened(_parsed(path)))
+        return self._read[path]
+
+
+def words_of(job: JobSpec) -> tuple[str, ...]:
+    """The words of a job's command line: its arguments, and its hyperparameters as `--name=value`."""
+    return (*job.code.arguments, *(f"--{name}={value}" for name, value in job.hyperparameters.items()))
+
+
+def _keys_of(node: ast.expr) -> Iterator[tuple[str, ...]]:
+    """The keys below what may be a whole configuration, the longest first: for `self.cfg.train.folder` those
+    below `cfg`."""
+    keys: list[str] = []
+    found: list[tuple[str, ...]] = []
+    while True:
+        match node:
+            case ast.Attribute(value=owner, attr=name):
+                key = name
+            case ast.Subscript(value=owner, slice=ast.Constant(value=str() as name)):
+                key = name
+            case ast.Call(
+                func=ast.Attribute(value=owner, attr="get"), args=[ast.Constant(value=str() as name), *_]
+            ):
+                key = name
+            case _:
+                break
+        keys.insert(0, key)
+        whole = (
+            owner.id
+            if isinstance(owner, ast.Name)
+            else owner.attr
+            if isinstance(owner, ast.Attribute)
+            else ""
+        )
+        if _ROOT.fullmatch(whole):
+            found.insert(0, tuple(keys))
+        node = owner
+    yield from found
+
+
+def _given_by_words(words: Sequence[str], keys: tuple[str, ...]) -> str | None:
+    """What the words give an entry: `train.folder=x`, `--folder x`, `TRAIN.folder x`."""
+    for word, following in pairwise((*words, "")):
+        name, sign, value = word.partition("=")
+        path = name.lstrip("+-~").replace("-", "_").split(".")
+        if path[-1] == keys[-1] and (len(path) == 1 or tuple(path[-len(keys) :]) == keys[-len(path) :]):
+            return value if sign else following
+    return None
+
+
+def _below(document: tuple[Entry, ...], keys: tuple[str, ...]) -> Iterator[object]:
+    """The values at the end of paths that end with these keys."""
+    for path, value in document:
+        if path[-len(keys) :] == keys:
+            if isinstance(value, str) and (whole := _HERE.match(value)):
+                inner = [found for each, found in document if each == tuple(whole[1].split("."))]
+                value = f"{inner[0]}{value[whole.end() :]}" if len(inner) == 1 else None
+            yield value
+
+
+def _parsed(path: Path) -> Any:
+    """The plain values of a file; None for one that cannot be read, is too long, or needs more than those."""
+    try:
+        raw = read_regular(path, _LARGEST_FILE + 1)
+        if len(raw) > _LARGEST_FILE:
+            return None
+        if path.suffix == ".json":
+            return json.loads(raw)
+        import yaml
+
+        raw = _FILLED_IN.sub(b"${of_a_template}", raw)
+        return yaml.load(raw, getattr(yaml, "CSafeLoader", yaml.SafeLoader))
+    except (OSError, ValueError, RecursionError, TypeError):
+        return None
+    except Exception as error:
+        if type(error).__module__.startswith("yaml"):
+            return None
+        raise
+
+
+def _flattened(document: Any) -> Iterator[Entry]:
+    """The numbers, texts and switches of a document with the keys to them, as far as it is not too large."""
+    waiting: list[tuple[tuple[str, ...], Any]] = [((), document)]
+    for _ in range(_MOST_ENTRIES):
+        if not waiting:
+            return
+        keys, value = waiting.pop()
+        if isinstance(value, dict):
+            waiting += [((*keys, str(key)), each) for key, each in value.items()][:_MOST_ENTRIES]
+        elif isinstance(value, list) and keys == ("defaults",):
+            waiting += [(keys, each) for each in value]
+        elif value is None or isinstance(value, bool | int | float | str):
+            yield keys, value
+
+
+def configured_constant(found: Configured | None) -> Constant | None:
+    """The only value of an entry of files that are known; else None."""
+    if found is None or not found.is_chosen or len(found.values) != 1:
+        return None
+    value = found.values[0]
+    return Constant(value) if value is None or isinstance(value, bool | int | float | str) else None

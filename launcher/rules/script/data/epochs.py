@@ -1,0 +1,218 @@
+"""Whether a sampler that shuffles learns which epoch it is."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+
+from launcher.failure_modes import data
+from launcher.failure_modes.model import Finding, Fix, Stage
+from launcher.failure_modes.registry import finds
+from launcher.frozen import frozen
+from launcher.program.bindings import branch_arms
+from launcher.program.dataflow import (
+    argument_of,
+    calls_that_made,
+    constant_argument,
+    has_star_arguments,
+    parts_of,
+)
+from launcher.program.index import (
+    parent_of,
+    scope_of,
+)
+from launcher.program.program import Program
+from launcher.program.ranks.reachability import Reachability, runs_once
+from launcher.program.values import (
+    Constant,
+    Instance,
+    alternatives,
+)
+from launcher.rules.script.data.loaders import (
+    LOADER,
+    SAMPLER,
+    Loaders,
+    endless_cycles,
+)
+from launcher.rules.script.findings import finding_at, insert_before, related_at
+
+
+@finds(Stage.SCRIPT, data.SET_EPOCH_NEVER_CALLED)
+def samplers_know_the_epoch(program: Program) -> Iterator[Finding]:
+    """A DistributedSampler that shuffles, over which a program trains for several epochs without `set_epoch`.
+
+    The sampler shuffles by its seed and the number of the epoch. That stays 0, and every epoch repeats one
+    order, which costs accuracy without any error. Found as well: `set_epoch` on another sampler, such as that
+    of the validation, once before the epochs or with a literal, which is the same epoch each time, where no
+    sampler is told the epoch; what stands in a class or function that nobody names is not called. Loaders
+    that Accelerate, Lightning or a Trainer got are told by them. Samplers that are made anew with a seed that
+    counts need no telling. The loader that deepspeed.initialize makes of `training_data` has such a sampler.
+
+    Bad: `for epoch in range(90): train(DataLoader(dataset, sampler=sampler))`
+    Good: `for epoch in range(90): sampler.set_epoch(epoch); train(...)`
+
+    Source: torch.utils.data documentation, DistributedSampler; deepspeed/runtime/dataloader.py.
+    """
+    loaders = program.analysis(Loaders)
+    told: list[EpochCall] | None = None
+    reported = set[ast.Call]()
+    for sampler, epochs in (*_shuffling(loaders), *_begun_engines(loaders)):
+        if sampler in reported:
+            continue
+        if told is None:
+            told = list(epoch_calls(loaders))
+        about = [each for each in told if each.samplers is None or sampler in each.samplers]
+        if any(not each.is_constant for each in about):
+            continue
+        if about and any(not each.is_constant for each in told):
+            continue  # Who tells one sampler the epoch means another, of the validation, to stay as it is.
+        if not epochs:
+            continue
+        reported.add(sampler)
+        sampler_note = related_at(sampler, "the sampler")
+        if about:
+            yield finding_at(
+                data.SET_EPOCH_NEVER_CALLED,
+                about[0].node,
+                "set_epoch gets the same number in each epoch, so that each repeats the same order",
+                related=[sampler_note],
+            )
+        elif told:
+            yield finding_at(
+                data.SET_EPOCH_NEVER_CALLED,
+                told[0].node,
+                "set_epoch is called on another sampler than that of the training data, which repeats the "
+                "same order in every epoch",
+                related=[sampler_note],
+            )
+        else:
+            epoch = epochs[0]
+            yield finding_at(
+                data.SET_EPOCH_NEVER_CALLED,
+                epoch.iter if isinstance(epoch, ast.For) else epoch.test,
+                "set_epoch is never called on the sampler: every epoch repeats the same order",
+                related=[sampler_note],
+                fix=_set_at_the_head(epoch, sampler),
+            )
+
+
+def _set_at_the_head(epoch: ast.For | ast.While, sampler: ast.Call) -> Fix | None:
+    """`sampler.set_epoch(epoch)` as the first statement of an epoch, where the sampler has a name there."""
+    if not isinstance(epoch, ast.For) or not isinstance(epoch.target, ast.Name) or epoch.target.id == "_":
+        return None
+    name = _name_of(sampler, epoch)
+    if name is None:
+        return None
+    edit = insert_before(epoch.body[0], f"{name}.set_epoch({epoch.target.id})")
+    return None if edit is None else Fix(True, (edit,))
+
+
+def _name_of(sampler: ast.Call, place: ast.For) -> str | None:
+    """The one variable that surely is a sampler in a place."""
+    statement = parent_of(sampler)
+    if not isinstance(statement, ast.Assign) or len(statement.targets) != 1:
+        return None
+    (target,) = statement.targets
+    if not isinstance(target, ast.Name) or branch_arms(statement) - branch_arms(place):
+        return None
+    holder = scope_of(place).holder_of(target.id)
+    if holder is not scope_of(statement) or len(holder.bindings[target.id]) != 1:
+        return None
+    if holder is scope_of(place) and place.lineno < statement.lineno:
+        return None
+    return target.id
+
+
+def _shuffling(loaders: Loaders) -> Iterator[tuple[ast.Call, list[ast.For | ast.While]]]:
+    """The distributed samplers that surely shuffle, with the loops that begin them again."""
+    if not loaders.samplers:
+        return
+    begun: list[tuple[list[ast.For | ast.While], frozenset[ast.Call]]] = []
+    begun += [([loop], over) for loop, over in endless_cycles(loaders)]
+    begun += [([*loaders.epoch_loops(each.node)], each.loaders) for each in loaders.training_loops]
+    for epochs, over in begun:
+        for loader in over:
+            for sampler in loaders.samplers_of(loader) or ():
+                shuffle = argument_of(sampler, "shuffle", 3)
+                shuffles = shuffle is None or loaders.program.value(shuffle) == Constant(True)
+                if shuffles and not has_star_arguments(sampler) and not _is_seeded_anew(loaders, sampler):
+                    yield sampler, epochs
+
+
+def _begun_engines(loaders: Loaders) -> Iterator[tuple[ast.Call, list[ast.For | ast.While]]]:
+    """The engines of DeepSpeed that make the loader, whose sampler shuffles and is told no epoch, with the
+    loops that begin it again."""
+    program = loaders.program
+    if not any(argument_of(call, "training_data", 3) for call, _ in program.calls(_ENGINE)):
+        return
+    for file in program.files:
+        for loop in file.statements.get(ast.For, ()):
+            made = program.value(loaders.unwrapped(loop.iter)) if isinstance(loop, ast.For) else None
+            if isinstance(made, Instance) and (made.name, made.item) == (_ENGINE, 2):
+                yield made.call, list(loaders.epoch_loops(loop))
+
+
+_ENGINE = "deepspeed.initialize"
+
+
+def _is_seeded_anew(loaders: Loaders, sampler: ast.Call) -> bool:
+    """Whether the seed of a sampler counts, as the variable of a loop or by `+=`."""
+    seed = argument_of(sampler, "seed", 4)
+    return seed is not None and any(
+        isinstance(part, ast.For | ast.comprehension | ast.AugAssign)
+        for part in parts_of(loaders.program, seed)
+    )
+
+
+@frozen
+class EpochCall:
+    """A call of set_epoch: on which samplers (None: unknown which), and whether always with one number."""
+
+    node: ast.expr
+    samplers: frozenset[ast.Call] | None
+    is_constant: bool
+
+
+def epoch_calls(loaders: Loaders) -> Iterator[EpochCall]:
+    """The calls of set_epoch that something may come to, and stores of the epoch of a sampler."""
+    program = loaders.program
+    for file in program.files:
+        for attribute in file.attributes.get("set_epoch", ()):
+            call = parent_of(attribute)
+            if program.analysis(Reachability).is_named_nowhere(attribute):
+                continue
+            if isinstance(call, ast.Call) and call.func is attribute:
+                epoch = argument_of(call, "epoch", 0)
+                constant = constant_argument(program, epoch) is not None or runs_once(program, call)
+                yield EpochCall(call, receivers(loaders, attribute.value), constant)
+            else:
+                yield EpochCall(attribute, receivers(loaders, attribute.value), False)
+        for binding in file.set_attributes.get("epoch", ()):
+            owner = binding.node.value if isinstance(binding.node, ast.Attribute) else None
+            if isinstance(owner, ast.expr) and receivers(loaders, owner):
+                yield EpochCall(owner, receivers(loaders, owner), False)
+
+
+def receivers(loaders: Loaders, node: ast.expr) -> frozenset[ast.Call] | None:
+    """The samplers that an expression may be: itself, or `loader.sampler` and its like."""
+    if isinstance(node, ast.Attribute) and node.attr in ("sampler", "batch_sampler", "dataset"):
+        samplers = receivers(loaders, node.value)
+        batched = node.attr == "sampler" and any(
+            loaders.given(each, "batch_sampler") for each in loaders.resolved(node.value) or ()
+        )
+        if samplers is not None:  # Beside a batch sampler the loader's own deals in order.
+            return frozenset() if batched or node.attr == "dataset" else samplers
+    found = frozenset[ast.Call]()
+    for each in alternatives(loaders.program.value(node)):
+        if each == Constant(None):
+            continue
+        one = calls_that_made(each, SAMPLER)
+        if one is None and isinstance(each, Instance) and each.name == LOADER:
+            loader = calls_that_made(each, LOADER)
+            one = None
+            for call in loader or ():
+                one = loaders.samplers_of(call)
+        if one is None:
+            return None
+        found |= one
+    return found

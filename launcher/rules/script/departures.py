@@ -1,0 +1,449 @@
+"""Training loops that one rank leaves, or in which it skips a step, by what it alone sees.
+
+That is a NaN, a clock, its own rank, or a loss of its share of the data.
+"""
+
+from __future__ import annotations
+
+import ast
+import builtins
+from collections.abc import Iterator
+from itertools import takewhile
+
+from launcher.failure_modes import ddp
+from launcher.failure_modes.model import Finding, Severity, Stage
+from launcher.failure_modes.registry import finds
+from launcher.program.index import (
+    BindingKind,
+    ancestors,
+    ancestors_in_function,
+    file_of,
+    last_name,
+    nodes_within,
+    parameters_of,
+    parent_of,
+    scope_of,
+    statement_of,
+)
+from launcher.program.program import Program
+from launcher.program.ranks.guards import Guards
+from launcher.program.ranks.training_loops import (
+    Loop,
+    calls_in,
+    makes_ranks_agree,
+    trains_within,
+    wrapped_training_loops,
+)
+from launcher.program.ranks.truths import Guard
+from launcher.program.values import (
+    Constant,
+    Defined,
+    External,
+    ModuleOf,
+    RankKind,
+    RankValue,
+    Value,
+)
+from launcher.rules.script.data.loaders import Loaders, names_in
+from launcher.rules.script.findings import finding_at, related_at
+
+_ALIKE = frozenset(
+    {
+        "StopIteration",
+        "StopAsyncIteration",
+        "ImportError",
+        "ModuleNotFoundError",
+        "AttributeError",
+        "NameError",
+        "KeyError",
+        "TypeError",
+        "NotImplementedError",
+        "CheckpointException",
+    }
+)
+"""Exceptions that a program raises on all ranks alike: they follow from the code, not from the data, and
+torch.distributed.checkpoint tells every rank of what failed on one (`_DistWrapper` in its utils.py)."""
+
+_FORWARD = (
+    "Let every rank run the forward pass, each on its part of the data; rank 0 alone prints the result."
+)
+
+_FINITE = frozenset(
+    f"{module}.{name}" for module in ("torch", "math", "numpy") for name in ("isnan", "isinf", "isfinite")
+)
+_FINITE_METHODS = frozenset({"isnan", "isinf", "isfinite"})
+_CLOCKS = frozenset(f"time.{name}" for name in ("time", "monotonic", "perf_counter", "process_time")) | {
+    "datetime.datetime.now",
+    "datetime.datetime.utcnow",
+}
+
+
+@finds(Stage.SCRIPT, ddp.ACCUMULATION_OR_CLIPPING_WRONG)
+def ranks_skip_steps_together(program: Program) -> Iterator[Finding]:
+    """A NaN or a clock of one rank that skips or ends the steps of a wrapped model.
+
+    The other ranks run backward and wait for this one's gradients; what it sends next is taken for them.
+    Right where the value was reduced before, where the process ends with an error, and on what DDP has made
+    alike already: gradients after backward.
+
+    Bad: `if torch.isnan(loss): continue` before `loss.backward()`. Good: `dist.all_reduce(bad, op=MAX)`
+    first. Source: torch's notes on DDP: every rank must run the same reductions.
+    """
+    for loop in wrapped_training_loops(program):
+        for test, leaving in _departures(program, loop):
+            word = _seen_alone(program, test, loop)
+            if word is None:
+                continue
+            what = "skips a step" if isinstance(leaving, ast.Continue) else "ends its steps"
+            tests = [
+                each for each in ancestors(leaving) if isinstance(each, ast.If) and loop in ancestors(each)
+            ]
+            yield finding_at(
+                ddp.ACCUMULATION_OR_CLIPPING_WRONG,
+                test,
+                f"{word}: one rank {what} here while the others run backward and wait for its gradients; "
+                "what it sends next is taken for them, and at the end they hang",
+                severity=Severity.WARNING if len(tests) > 1 else None,
+                remedy="Let all ranks decide alike: reduce the decision first, such as "
+                "`dist.all_reduce(flag, op=dist.ReduceOp.MAX)`, and leave by it; or end the process with an "
+                "error.",
+                related=[related_at(leaving, "left here")],
+            )
+
+
+def _departures(program: Program, loop: Loop) -> Iterator[tuple[ast.expr, ast.stmt]]:
+    """The tests in a loop after which this round, or the loop, is left, or its backward is left out."""
+    backwards = [each for each in calls_in(loop) if last_name(each.func) == "backward"]
+    for node in (each for each in nodes_within(loop) if isinstance(each, ast.If)):
+        around = [*takewhile(lambda each: each is not loop, ancestors_in_function(node))]
+        if any(isinstance(each, Loop) for each in around):
+            continue
+        behind = any(each.lineno > node.lineno for each in backwards)
+        for arm, other in ((node.body, node.orelse), (node.orelse, node.body)):
+            last = arm[-1] if arm else node
+            leaves = isinstance(last, ast.Break | ast.Return) or _ends_well(last, program)
+            if leaves or (isinstance(last, ast.Continue) and behind):
+                yield from ((each.test, last) for each in (node, *around) if isinstance(each, ast.If))
+            elif _holds(other, backwards) and not _holds(arm, backwards):
+                yield node.test, last
+
+
+def _holds(block: list[ast.stmt], calls: list[ast.Call]) -> bool:
+    return any(outer in block for each in calls for outer in ancestors(each))
+
+
+def _seen_alone(program: Program, test: ast.expr, loop: Loop) -> str | None:
+    """How a test depends on what one rank alone sees; None where it does not, or that is not known."""
+    parts = [part for each in _with_sources(program, test) for part in ast.walk(each)]
+    names = {part.id for part in parts if isinstance(part, ast.Name) and _is_a_variable(program, part)}
+    calls = [each for each in parts if isinstance(each, ast.Call)]
+    if any(map(makes_ranks_agree, calls)) or _shared_before(program, names, test, loop):
+        return None
+    for part in calls:
+        name, called = program.qualified(part.func), program.value(part.func)
+        if name in _CLOCKS or _reads_a_clock(program, called):
+            return "the ranks' clocks differ"
+        inner = calls_in(called.node) if isinstance(called, Defined) and part.args else []
+        if _FINITE_METHODS & {last_name(each.func) for each in inner} and not any(
+            map(makes_ranks_agree, inner)
+        ):
+            name = "torch.isfinite"
+        method = last_name(part.func) in _FINITE_METHODS
+        if name in _FINITE or (method and isinstance(part.func, ast.Attribute) and name is None):
+            asked = part.args[0] if part.args else part.func
+            if _is_loss(program, asked, loop):
+                return "the loss is this rank's own"
+    return None
+
+
+def _reads_a_clock(program: Program, called: Value) -> bool:
+    """Whether a function of the program gives what is left of the time, by this rank's clock."""
+    function = called.node if isinstance(called, Defined) else None
+    if not isinstance(function, ast.FunctionDef) or _agrees(program, function):
+        return False
+    given = file_of(function).returns_of.get(function, ())
+    read = {
+        part.id
+        for call in calls_in(function)
+        if program.qualified(call.func) in _CLOCKS and isinstance(made := statement_of(call), ast.Assign)
+        for target in made.targets
+        for part in ast.walk(target)
+        if isinstance(part, ast.Name)
+    }
+    parts = [part for each in given if each.value is not None for part in ast.walk(each.value)]
+    return any(
+        (isinstance(part, ast.Name) and part.id in read)
+        or (isinstance(part, ast.Call) and program.qualified(part.func) in _CLOCKS)
+        for part in parts
+    )
+
+
+def _ends_well(last: ast.stmt, program: Program) -> bool:
+    """Whether a statement calls a function of the program that ends the process as if all were done."""
+    call = last.value if isinstance(last, ast.Expr) and isinstance(last.value, ast.Call) else None
+    called = None if call is None else program.value(call.func)
+    function = called.node if isinstance(called, Defined) else None
+    return isinstance(function, ast.FunctionDef) and any(
+        program.qualified(each.func) in ("sys.exit", "exit", "quit", "os._exit")
+        and (not each.args or program.value(each.args[0]) == Constant(0))
+        for each in calls_in(function)
+    )
+
+
+def _with_sources(program: Program, test: ast.expr) -> Iterator[ast.expr]:
+    """A test, and what the names in it were just assigned."""
+    yield test
+    for part in ast.walk(test):
+        if isinstance(part, ast.Name):
+            for binding in program.evaluation.sources(part):
+                if binding.value is not None and not isinstance(binding.node, ast.For):
+                    yield binding.value
+
+
+def _is_a_variable(program: Program, name: ast.Name) -> bool:
+    """Not a module or a member of one: `torch` in `torch.cuda.synchronize()` is nothing to agree on."""
+    return not isinstance(program.value(name), External | ModuleOf)
+
+
+def _shared_before(program: Program, names: set[str], test: ast.expr, place: ast.AST) -> bool:
+    """Whether anything in the function makes the ranks agree on one of these names."""
+    scope = scope_of(test)
+    return any(
+        names_in(call) & names and not _shares_a_copy(program, call, names)
+        for call in file_of(place).calls
+        if scope_of(call) is scope and makes_ranks_agree(call)
+    )
+
+
+def _shares_a_copy(program: Program, call: ast.Call, names: set[str]) -> bool:
+    """Whether a function of the program reduces a copy of what it is given, and its result goes elsewhere:
+    `reduced = mean(loss)`, which begins with `tensor.clone()`."""
+    statement, called = parent_of(call), program.value(call.func)
+    if not isinstance(statement, ast.Assign) or not isinstance(called, Defined):
+        return False
+    targets = {name for each in statement.targets for name in names_in(each)}
+    function = called.node
+    if targets & names or not isinstance(function, ast.FunctionDef):
+        return False
+    parameters = {each.arg for each in parameters_of(function)}
+    reading = [each for each in ast.walk(function) if isinstance(each, ast.Name) and each.id in parameters]
+    return all(isinstance(each.ctx, ast.Load) and not _is_changed(each) for each in reading) and any(
+        isinstance(each, ast.Call) and last_name(each.func) == "clone" for each in ast.walk(function)
+    )
+
+
+def _is_changed(name: ast.Name) -> bool:
+    """Whether a use of a variable may change its tensor: handed to a call, kept, or by a method of its."""
+    parent = parent_of(name)
+    if isinstance(parent, ast.Attribute):
+        return parent.attr.endswith("_") or parent.attr in ("data", "grad")
+    return isinstance(parent, ast.Call | ast.keyword | ast.Starred | ast.Assign | ast.List | ast.Tuple)
+
+
+def _is_loss(program: Program, asked: ast.expr, loop: Loop) -> bool:
+    """Whether something is what backward starts from in this loop, or its number."""
+    backwards = [each for each in calls_in(loop) if last_name(each.func) == "backward"]
+    started = {name for each in backwards for name in names_in(each)}
+    if names_in(asked) & started:
+        return True
+    return any(
+        binding.value is not None and names_in(binding.value) & started
+        for part in ast.walk(asked)
+        if isinstance(part, ast.Name)
+        for binding in program.evaluation.sources(part)
+    )
+
+
+@finds(Stage.SCRIPT, ddp.ACCUMULATION_OR_CLIPPING_WRONG)
+def ranks_run_equally_many_steps(program: Program) -> Iterator[Finding]:
+    """A loop over `range` of a rank that runs a wrapped model forward and backward.
+
+    The rank with one step more waits in it for gradients that no other rank sends.
+
+    Bad: `for _ in range(2 + rank): model(x).backward()`. Good: a count that all ranks share. Source: torch's
+    notes on DDP.
+    """
+    for loop in wrapped_training_loops(program):
+        if not isinstance(loop, ast.For) or not isinstance(loop.iter, ast.Call):
+            continue
+        if program.qualified(loop.iter.func) != "range" or not loop.iter.args:
+            continue
+        ends = loop.iter.args[:2]
+        starts_alike = len(ends) == 1 or not isinstance(program.value(ends[0]), RankValue)
+        if starts_alike and isinstance(program.value(ends[-1]), RankValue):
+            yield finding_at(
+                ddp.ACCUMULATION_OR_CLIPPING_WRONG,
+                loop.iter,
+                f"`{ast.unparse(loop.iter)}` is of another length on each rank: those with more rounds wait "
+                "in backward for gradients that nobody sends",
+                remedy="Use a count that all ranks share, or `with Join([model]):` around the loop.",
+            )
+
+
+@finds(Stage.SCRIPT, ddp.COLLECTIVE_UNDER_RANK_GUARD)
+def every_rank_stays_in_the_loop(program: Program) -> Iterator[Finding]:
+    """A training loop that some ranks leave: the others wait for their gradients in backward.
+
+    Backward under a guard is found with the other collectives.
+
+    Bad: `if rank == 0: break` in the loop over batches. Good: a decision that all ranks share. Source:
+    torch's notes on DDP.
+    """
+    for loop in wrapped_training_loops(program):
+        for test, leaving in _departures(program, loop):
+            guard = _guard(program, test)
+            if guard is not None and isinstance(leaving, ast.Break | ast.Return | ast.Continue):
+                yield finding_at(
+                    ddp.COLLECTIVE_UNDER_RANK_GUARD,
+                    leaving,
+                    f"{guard.described} may leave here, and the others wait in backward for its gradients",
+                    related=[related_at(test, "under this test")],
+                )
+
+
+def _guard(program: Program, test: ast.expr) -> Guard | None:
+    """The ranks for which a test asks by their number; a place in a mesh or pipeline is another matter."""
+    guard = program.analysis(Guards).guard(test)
+    return guard if guard is not None and guard.kind in (RankKind.GLOBAL, RankKind.LOCAL) else None
+
+
+@finds(Stage.SCRIPT, ddp.COLLECTIVE_UNDER_RANK_GUARD)
+def ranks_stop_together(program: Program) -> Iterator[Finding]:
+    """A training that a rank ends by what it alone has measured: a loss of its own share of the data.
+
+    With a DistributedSampler the losses of the ranks differ. The first rank whose patience is over leaves the
+    loop, and the others wait for it in the next backward. A warning. Found where what is compared comes from
+    a loop over a loader that is split between the ranks; silent where anything reduces, gathers or sends it,
+    and where a rank alone decides.
+
+    Bad: `if evaluate(model, val_loader) > best: bad += 1`, then `if bad > 5: break`, with a split loader.
+    Good: `dist.all_reduce(loss)` before it is compared.
+    Source: torch's notes on DDP: every rank must run the same reductions.
+    """
+    loaders = program.analysis(Loaders)
+    if not loaders.samplers:
+        return
+    for file in program.files:
+        for loop in (each for kind in (ast.For, ast.While) for each in file.statements.get(kind, ())):
+            assert isinstance(loop, Loop)
+            if not _ends_by_test(loop) or not trains_within(program, loop):
+                continue
+            for test, leaving in _ends_by_test(loop):
+                measured = _measured_alone(loaders, test, loop)
+                if measured is not None and program.analysis(Guards).guard(test) is None:
+                    yield finding_at(
+                        ddp.COLLECTIVE_UNDER_RANK_GUARD,
+                        leaving,
+                        "each rank decides by its own share of the data whether it stops here: the first one "
+                        "that does lets the others wait in the next backward",
+                        severity=Severity.WARNING,
+                        remedy="Let all ranks decide alike: `dist.all_reduce` what is compared, or the flag.",
+                        related=[
+                            related_at(test, "decided here"),
+                            related_at(measured, "measured on this rank's share alone"),
+                        ],
+                    )
+
+
+def _ends_by_test(loop: Loop) -> list[tuple[ast.expr, ast.stmt]]:
+    """The tests that end a loop, with the `break` or `return` behind each."""
+    found: list[tuple[ast.expr, ast.stmt]] = []
+    for node in (each for each in nodes_within(loop) if isinstance(each, ast.If)):
+        inner = next((each for each in ancestors_in_function(node) if isinstance(each, Loop)), None)
+        last = node.body[-1] if inner is loop else None
+        if isinstance(last, ast.Break | ast.Return):
+            found.append((node.test, last))
+    return found
+
+
+def _measured_alone(loaders: Loaders, test: ast.expr, loop: Loop) -> ast.AST | None:
+    """Where a rank measures alone what a test asks for, or what counts that: a loop over its share."""
+    scope = scope_of(test)
+    waiting, seen = [each for each in ast.walk(test) if isinstance(each, ast.Name)], set[str]()
+    while waiting:
+        name = waiting.pop()
+        if name.id in seen or scope.holder_of(name.id) is not scope:
+            continue
+        seen.add(name.id)
+        bindings = [each for each in scope.bindings.get(name.id, ()) if loop in ancestors(each.node)]
+        made = [part for each in bindings if each.value is not None for part in ast.walk(each.value)]
+        if any(isinstance(each, ast.Call) and _is_unknown(each) for each in made):
+            return None
+        for binding in bindings:
+            if binding.value is None:
+                continue
+            if binding.kind is BindingKind.LOOPED:
+                continue
+            for outer in takewhile(lambda each: each is not loop, ancestors_in_function(binding.node)):
+                if isinstance(outer, ast.If):
+                    waiting += [each for each in ast.walk(outer.test) if isinstance(each, ast.Name)]
+            found = _loop_over_a_share(loaders, binding.value, binding.node, loop)
+            if found is not None:
+                return None if _is_agreed(loaders.program, test, seen | {name.id}) else found
+            waiting += [each for each in ast.walk(binding.value) if isinstance(each, ast.Name)]
+    return None
+
+
+def _is_unknown(call: ast.Call) -> bool:
+    """Whether a function is called that is not seen here, and may make the ranks agree."""
+    name = call.func.id if isinstance(call.func, ast.Name) else None
+    return name is not None and scope_of(call).holder_of(name) is None and not hasattr(builtins, name)
+
+
+def _is_agreed(program: Program, test: ast.expr, names: set[str]) -> bool:
+    """Whether anything in the function makes the ranks agree on one of these names, or a rank sends one."""
+    return _shared_before(program, names, test, test) or any(
+        isinstance(each, ast.Name) and isinstance(program.value(each), RankValue)
+        for each in nodes_within(scope_of(test).node)
+        if isinstance(each, ast.Name) and each.id in names
+    )
+
+
+def _loop_over_a_share(loaders: Loaders, value: ast.expr, node: ast.AST, loop: Loop) -> ast.AST | None:
+    """The loop over a split loader in which a value is summed up, here or in the function that gives it."""
+    program = loaders.program
+    around = takewhile(lambda each: each is not loop, ancestors_in_function(node))
+    for inner in (each for each in around if isinstance(each, ast.For)):
+        called_names = {last_name(each.func) for each in calls_in(inner)}
+        if "backward" in called_names or any(map(makes_ranks_agree, calls_in(inner))):
+            continue  # The loss of the last batch is another rule's.
+        if _is_over_a_share(loaders, inner):
+            return inner
+    for call in (each for each in ast.walk(value) if isinstance(each, ast.Call)):
+        called = program.value(call.func)
+        function = called.node if isinstance(called, Defined) else None
+        if not isinstance(function, ast.FunctionDef) or _agrees(program, function):
+            continue
+        for each in file_of(function).statements.get(ast.For, ()):
+            if (
+                scope_of(each).node is function
+                and isinstance(each, ast.For)
+                and _is_over_a_share(loaders, each)
+            ):
+                return call
+    return None
+
+
+def _is_over_a_share(loaders: Loaders, loop: ast.For) -> bool:
+    over = loaders.resolved(loaders.unwrapped(loop.iter))
+    return bool(over) and all(loaders.samplers_of(each) for each in over or ())
+
+
+def _agrees(program: Program, function: ast.FunctionDef, depth: int = 3) -> bool:
+    """Whether a function, or one that it calls, may make the ranks agree."""
+    for call in calls_in(function):
+        called = program.value(call.func)
+        if makes_ranks_agree(call):
+            return True
+        inner = called.node if isinstance(called, Defined) else None
+        if isinstance(inner, ast.FunctionDef) and depth and _agrees(program, inner, depth - 1):
+            return True
+    return False
+
+
+STEP_RULES = (
+    ranks_skip_steps_together,
+    ranks_run_equally_many_steps,
+    every_rank_stays_in_the_loop,
+    ranks_stop_together,
+)

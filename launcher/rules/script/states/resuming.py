@@ -1,0 +1,345 @@
+"""What a job that starts again goes on from: whether the program loads what it has saved."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterator
+
+from launcher.failure_modes import checkpoints
+from launcher.failure_modes.model import Finding, Severity, Stage
+from launcher.failure_modes.registry import finds
+from launcher.program.dataflow import argument_of, origins, parts_of
+from launcher.program.index import (
+    BindingKind,
+    ancestors,
+    ancestors_in_function,
+    class_of,
+    file_of,
+    last_name,
+    nodes_within,
+    parent_of,
+    scope_of,
+    statement_of,
+)
+from launcher.program.program import Program
+from launcher.program.ranks.reachability import Reachability
+from launcher.program.surroundings.saves import (
+    SAVED_TO,
+    state_saves,
+)
+from launcher.program.values import (
+    Constant,
+    Defined,
+    External,
+)
+from launcher.rules.script.findings import (
+    JobRun,
+    ScriptSubject,
+    finding_at,
+    may_run,
+    related_at,
+)
+from launcher.rules.script.states.writers import texts_in
+
+_LOADERS = re.compile("load_(state|model|ckpt|weights)|restore|resum|checkpoint|snapshot")
+_PROGRESS = re.compile(
+    r"epoch|step|iter|optim|sched|scaler|progress|trainer|(^|_)(opt|it|ep|round|batch_idx)(_|$)",
+    re.IGNORECASE,
+)
+"""What the keys and objects are called of which a run that goes on needs the state, beside the weights."""
+_NO_CHECKPOINTS = re.compile(
+    r"(self\.)?(args?|cfg|config|conf|hp|hparams|batch|sample|item|row|logs?|metrics?|history|results?|stats|"
+    r"losses|meters?|inputs?|outputs?|data|params|kwargs|opt|options|settings|defaults|group|param_group)"
+)
+"""What tables are called that are read by such keys too, and come from no checkpoint."""
+_TRAINERS = (
+    *(f"transformers.{name}.train" for name in ("Trainer", "Seq2SeqTrainer")),
+    *(f"trl.{name}.train" for name in ("SFTTrainer", "DPOTrainer", "RewardTrainer")),
+    "lightning.pytorch.Trainer.fit",
+)
+"""What trains for a script, from the beginning unless it is told where to resume."""
+
+_CHANNELS = ("SM_CHANNEL", "/opt/ml/input")
+_ASKED = ("resume", "ckpt", "model_path")
+"""What the arguments of trainers begin with that say from where to go on."""
+_STATE_LIBRARIES = ("torch.", "safetensors.", "lightning.", "accelerate.", "deepspeed.", "joblib.", "pickle.")
+"""What of others' libraries loads states by a function called `load`; there are loaders of all else."""
+_OF_ALL_THINGS = ("joblib.", "pickle.")
+_OTHER_LOADS = ("json.", "yaml.", "numpy.", "csv.", "toml", "torch.utils.cpp_extension.", "torch.hub.")
+
+
+@finds(Stage.SCRIPT, checkpoints.NOTHING_TO_RESUME_FROM)
+def what_restarts_loads_a_checkpoint(subject: ScriptSubject) -> Iterator[Finding]:
+    """With a job on spot capacity or with retries: a program with a training loop that loads nothing.
+
+    After an interruption it starts from the beginning, though its checkpoints are there. The same of one that
+    loads weights alone: neither the optimizer's state nor how far it was. Silent where anything else in the
+    program may load or resume, by its name, by an argument's, or by a key that it reads.
+
+    Bad: a loop that only saves, or `trainer.train()`. Good: `torch.load` of the newest checkpoint before it.
+    Source: developer guide, model-managed-spot-training.
+    """
+    job, program = subject.job, subject.program
+    spot = job.resources.capacity.kind == "spot"
+    if not spot and not job.limits.max_retries:
+        return
+    if subject.plan.checkpoints is None or program.unread or (loads := _loads_of_weights(subject)) is None:
+        return
+    why = (
+        "`capacity: spot` may be interrupted"
+        if spot
+        else f"`max_retries: {job.limits.max_retries}` starts again"
+    )
+    run = JobRun(subject)
+    backwards = (call for file in program.files for call in file.calls_of.get("backward", ()))
+    trained = (call for call in backwards if may_run(run, call))
+    first = next(trained, None) or next((call for call, _ in program.calls(*_TRAINERS)), None)
+    if first is None:
+        return
+    saved = [call for call, _ in state_saves(program) if program.analysis(Reachability).reaches(call)]
+    lacks = (
+        "this program loads weights alone: it would begin again at the first step, with optimizer and "
+        "schedule as new"
+        if loads
+        else "nothing in this program loads a checkpoint: it would train from the beginning, and what was "
+        "done until then is paid for twice"
+    )
+    yield finding_at(
+        checkpoints.NOTHING_TO_RESUME_FROM,
+        first,
+        f"{why}, and {lacks}",
+        remedy=f"Load the newest checkpoint of {subject.plan.checkpoints.local_path} at the start, "
+        "with the states of model, optimizer and scheduler.",
+        related=[
+            *(related_at(each, "loaded here") for each in loads[:2]),
+            *(related_at(each, "saved here") for each in saved[:2]),
+        ],
+    )
+
+
+def _loads_of_weights(subject: ScriptSubject) -> list[ast.Call] | None:
+    """The calls that load weights and no more; None where anything that may run may resume.
+
+    Weights to begin with, from a channel, are no checkpoint.
+    """
+    program, run = subject.program, JobRun(subject)
+    weights: list[ast.Call] = []
+    for file in program.files:
+        if any(program.module(each, file) is None for each in file.stars):
+            return None
+        for call in file.calls:
+            name = (last_name(call.func) or "").lower()
+            named = () if _is_defined(program, call) else call.keywords
+            asked = [each.value for each in named if (each.arg or "").lower().startswith(_ASKED)]
+            if name == "train" and program.qualified(call.func) in _TRAINERS:
+                asked += call.args[:1]
+            if not all(_is_nothing(program, each) for each in asked):
+                return None
+            if _loads_by_name(program, call, name) and not _is_of_data(call) and may_run(run, call):
+                if not _loads_weights_alone(program, call, name):
+                    return None
+                weights.append(call)
+    return None if weights and _reads_progress(run) else weights
+
+
+def _is_defined(program: Program, call: ast.Call) -> bool:
+    """Whether a call is of a function of the program, in which the load itself is looked for."""
+    called = program.value(call.func)
+    return isinstance(called, Defined) and isinstance(called.node, ast.FunctionDef)
+
+
+def _loads_by_name(program: Program, call: ast.Call, name: str) -> bool:
+    whole = program.qualified(call.func) or ""
+    if name == "load" and not whole.startswith(_OTHER_LOADS):
+        path = argument_of(call, "f", 0)
+        if isinstance(program.value(call.func), External) and not whole.startswith(_STATE_LIBRARIES):
+            return False
+        if whole.startswith(_OF_ALL_THINGS) and not _LOADERS.search(ast.unparse(statement_of(call))):
+            return False
+        return path is None or not _is_of_a_channel(program, path)
+    if name.startswith("load_state"):
+        state = argument_of(call, "state_dict", 0)
+        found = () if state is None else origins(program, state)
+        return not found or not all(
+            isinstance(each, ast.Call) and last_name(each.func) == "load" for each in found
+        )
+    if name.startswith("gradient_") or whole in SAVED_TO or whole.startswith("torch.utils.checkpoint"):
+        return False
+    defined = isinstance(program.value(call.func), Defined)
+    return not defined and bool(_LOADERS.search(name)) and not name.startswith("save")
+
+
+def _is_of_data(load: ast.Call) -> bool:
+    """Whether a file of data is unpacked: `self.data, self.slices = torch.load(path)`."""
+    holder = parent_of(load)
+    target = holder.targets[0] if isinstance(holder, ast.Assign) else None
+    names = [last_name(each) or "" for each in target.elts] if isinstance(target, ast.Tuple) else []
+    return any("data" in each for each in names) and not any(map(_PROGRESS.search, names))
+
+
+def _loads_weights_alone(program: Program, call: ast.Call, name: str) -> bool:
+    """Whether what a call loads is surely no more than a model's weights."""
+    if name.startswith("load_state_dict"):
+        state = argument_of(call, "state_dict", 0)
+        parts = () if state is None else parts_of(program, state)
+        loaded = any(isinstance(each, ast.Call) and last_name(each.func) == "load" for each in parts)
+        return loaded and not _is_of_progress(call)
+    if name != "load" or not (program.qualified(call.func) or "").startswith(("torch.load", "safetensors.")):
+        return False
+    whole: ast.AST = call
+    used = False
+    for outer in ancestors(call):
+        if isinstance(outer, ast.Call) and whole is not outer.func:
+            if (last_name(outer.func) or "").startswith("load_"):
+                return not _is_of_progress(outer)
+            return False
+        if isinstance(outer, ast.Subscript) and _names_progress(outer.slice):
+            return False
+        if isinstance(outer, ast.stmt):
+            break
+        whole = outer
+    holder = statement_of(call)
+    if not isinstance(holder, ast.Assign) or len(holder.targets) != 1 or isinstance(whole, ast.Attribute):
+        return False
+    if not isinstance(target := holder.targets[0], ast.Name):
+        return False
+    for use in file_of(call).names.get(target.id, ()):
+        made = [each.value for each in program.evaluation.sources(use)]
+        reaches = not made or any(each is holder.value for each in made)
+        if reaches and scope_of(use).function is scope_of(call).function:
+            if (part := _use_of_loaded(program, use)) is None:
+                return False
+            used = used or part
+    return used
+
+
+def _use_of_loaded(program: Program, use: ast.Name) -> bool | None:
+    """Whether what was loaded becomes a model's weights where it is used; None where it may be more."""
+    inner: ast.AST = use
+    for outer in ancestors(use):
+        match outer:
+            case ast.Subscript(value=value, slice=key) if value is inner:
+                if not isinstance(key, ast.Constant | ast.JoinedStr) or _names_progress(key):
+                    return None
+            case ast.Attribute(
+                attr="items" | "keys" | "values" | "get" | "pop" | "copy" | "state_dict" | "update"
+            ):
+                pass
+            case ast.Attribute():
+                return None
+            case ast.Call(func=called) if called is inner:
+                if any(_names_progress(each) for each in outer.args[:1]):
+                    return None
+            case ast.Call(func=called):
+                name = last_name(called) or ""
+                if name.startswith("load_"):
+                    return None if _is_of_progress(outer) else True
+                if name in _ASKING or _is_defined(program, outer):
+                    return True
+                return None
+            case ast.stmt():
+                break
+            case _:
+                pass
+        inner = outer
+    return True
+
+
+_ASKING = frozenset(
+    {"print", "len", "isinstance", "type", "hasattr", "dict", "OrderedDict", "list", "sorted", "deepcopy"}
+)
+
+
+def _is_of_progress(load: ast.Call) -> bool:
+    """Whether the state of an optimizer or of another thing that goes with the steps is loaded."""
+    owner = load.func.value if isinstance(load.func, ast.Attribute) else None
+    return owner is not None and bool(_PROGRESS.search(last_name(owner) or ""))
+
+
+def _names_progress(key: ast.expr) -> bool:
+    return isinstance(key, ast.Constant) and isinstance(key.value, str) and bool(_PROGRESS.search(key.value))
+
+
+def _reads_progress(run: JobRun) -> bool:
+    """Whether the program reads how far it was, or loads an optimizer's state, where it may come to."""
+    for file in run.program.files:
+        for call in file.calls_of.get("load_state_dict", ()):
+            if _is_of_progress(call) and may_run(run, call):
+                return True
+        for node in nodes_within(file.tree):
+            match node:
+                case ast.Subscript(value=table, slice=key, ctx=ast.Load()):
+                    pass
+                case ast.Call(func=ast.Attribute(value=table, attr="get" | "pop"), args=[key, *_]):
+                    pass
+                case _:
+                    continue
+            if _names_progress(key) and not _NO_CHECKPOINTS.fullmatch(ast.unparse(table)):
+                around = (each for each in (node, *ancestors(node)) if isinstance(each, ast.Call))
+                holder = next(around, None)
+                if holder is None or may_run(run, holder):
+                    return True
+    return False
+
+
+def _is_nothing(program: Program, value: ast.expr) -> bool:
+    return program.value(value) in (Constant(None), Constant(False))
+
+
+def _is_of_a_channel(program: Program, path: ast.expr) -> bool:
+    """Whether a path leads into the job's inputs, as far as it is written."""
+    return any(word in text for text in texts_in(program, path) for word in _CHANNELS)
+
+
+@finds(Stage.SCRIPT, checkpoints.NOTHING_TO_RESUME_FROM)
+def states_are_loaded_into_what_is_made(program: Program) -> Iterator[Finding]:
+    """`optimizer.load_state_dict(...)` before the same function makes the optimizer.
+
+    Only a run that resumes comes to it, and ends there: no checkpoint of this program can be resumed from.
+    Silent in loops, and where anything else may have made it before.
+
+    Bad: `opt.load_state_dict(state["opt"])`, then `opt = AdamW(...)`. Good: the other way round.
+
+    Source: Python's execution model, binding of names.
+    """
+    for file in program.files:
+        for call in file.calls_of.get("load_state_dict", ()):
+            owner = call.func.value if isinstance(call.func, ast.Attribute) else None
+            made = _made_behind(call, owner) if isinstance(owner, ast.Name | ast.Attribute) else None
+            if owner is not None and made is not None:
+                yield finding_at(
+                    checkpoints.NOTHING_TO_RESUME_FROM,
+                    call,
+                    f"`{ast.unparse(owner)}` is made only behind this: a run that resumes ends here with an "
+                    "error, and none can",
+                    severity=Severity.WARNING,
+                    related=[related_at(made, "made here")],
+                    remedy="Make it first, and load its state then.",
+                )
+
+
+def _made_behind(call: ast.Call, owner: ast.Name | ast.Attribute) -> ast.AST | None:
+    """What first makes an object whose state is loaded, where all that does stands behind in one function."""
+    scope = scope_of(call)
+    if isinstance(owner, ast.Name):
+        bindings = scope.bindings.get(owner.id, []) if scope.holder_of(owner.id) is scope else []
+    elif isinstance(owner.value, ast.Name) and owner.value.id == "self":
+        bindings = list(file_of(call).set_attributes.get(owner.attr, ()))
+        within = class_of(scope.node)
+        if within is None or within.bases or owner.attr in file_of(call).scopes[within].bindings:
+            return None
+    else:
+        return None
+    nodes = [each.node for each in bindings]
+    looped = any(isinstance(each, ast.For | ast.While) for each in ancestors_in_function(call))
+    behind = all(
+        scope_of(each) is scope and getattr(each, "lineno", 0) > (call.end_lineno or 0) for each in nodes
+    )
+    assigned = all(each.kind is BindingKind.ASSIGNED for each in bindings)
+    return nodes[0] if nodes and behind and assigned and not looped else None
+
+
+RESUMING_RULES = (states_are_loaded_into_what_is_made,)
+
+RESUMING_JOB_RULES = (what_restarts_loads_a_checkpoint,)

@@ -1,0 +1,230 @@
+"""Which ranks write a checkpoint: one of them, each its own file, or all of them the same."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterator
+
+from launcher.failure_modes import checkpoints
+from launcher.failure_modes.model import Finding, Severity, Stage
+from launcher.failure_modes.registry import finds
+from launcher.program.dataflow import argument_of, has_star_arguments, origins, parts_of, text_parts
+from launcher.program.index import file_of, last_name, scope_of
+from launcher.program.process_environment import is_for_one_host
+from launcher.program.program import Program, calls_as_given, joining_calls
+from launcher.program.ranks.participants import Participants
+from launcher.program.ranks.reachability import Reachability
+from launcher.program.ranks.truths import Guard
+from launcher.program.ranks.uniformity import Uniformity
+from launcher.program.surroundings.saves import (
+    SAVED_FOLDER,
+    SAVERS,
+    path_of_file,
+)
+from launcher.program.values import (
+    Instance,
+    RankKind,
+    RankValue,
+)
+from launcher.rules.script.findings import (
+    finding_at,
+    guard_by_rank_zero,
+    related_at,
+)
+
+
+@finds(Stage.SCRIPT, checkpoints.RANKS_WRITE_SAME_FILE)
+def one_rank_writes_a_file(program: Program) -> Iterator[Finding]:
+    """`torch.save` that every rank, or one rank of each host, runs with one path.
+
+    The ranks overwrite each other's file, in the middle of the write where the file system is shared. A path
+    that may differ between ranks, and a save that some ranks may not come to, say nothing; nor does one of
+    each host below /tmp, which each has for itself. The same holds for safetensors, joblib, torch.jit and
+    save_pretrained of a transformers model, and, as a warning, for a text that the program goes on to read,
+    such as a configuration of DeepSpeed: another rank may have emptied it just then. Information of a
+    document that is only written, by `json.dump` or its like.
+
+    Informational where the script comes to nothing that makes it one of several processes, as a converter
+    does that shares a module with the training, and where only what it imports makes the group, as inference.
+
+    Bad: `torch.save(model.state_dict(), "model.pt")`. Good: the same under `if dist.get_rank() == 0:`, or
+    with `f"model-{rank}.pt"`. Source: developer guide, model-checkpoints.
+    """
+    making = [call for call, _ in joining_calls(program)]
+    if not making:
+        return
+    participants = program.analysis(Participants)
+    severity = None if program.analysis(Reachability).is_one_of_several(making) else Severity.INFO
+    states = (*calls_as_given(program, *SAVERS), *_models_saved(program))
+    texts = dict.fromkeys(_texts_read_again(program), "open")
+    documents = [
+        (call, name)
+        for call, name in program.calls(*_DOCUMENTS)
+        if (file := _file_of_document(program, call)) is not None
+        and file not in texts
+        and file.args
+        and _OF_A_MODEL.search(ast.unparse(file.args[0]))
+    ]
+    for call, name in (*states, *texts.items(), *documents):
+        where = ("file", 0) if name == "open" else _DOCUMENTS.get(name) or SAVERS.get(name, SAVED_FOLDER)
+        told = _LESS.get(name, Severity.INFO if name in _DOCUMENTS else None)
+        path = path_of_file(program, argument_of(call, *where))
+        if path is None or (name in _DOCUMENTS and path is argument_of(call, *where)):
+            continue
+        who = participants.ranks_running(call)
+        written = ast.unparse(path)
+        if not participants.uniformity.is_uniform(path):
+            if who is True:
+                yield from _overwritten_by_hosts(program, call, path, severity)
+        elif who is True:
+            yield finding_at(
+                checkpoints.RANKS_WRITE_SAME_FILE,
+                call,
+                f"every rank saves to `{written}`: they overwrite each other, on a shared file system in the "
+                "middle of the write, and the file that is left may be torn",
+                remedy="Save on one rank, under `if dist.get_rank() == 0:`, or put the rank into the file's "
+                "name where each rank holds another part.",
+                severity=severity or told,
+                fix=None if participants.early else guard_by_rank_zero(call),
+                related=[related_at(each, "asked before there is a group") for each in participants.early],
+            )
+        elif (
+            isinstance(who, Guard)
+            and who.kind is RankKind.LOCAL
+            and who.members == frozenset({0})
+            and not who.outside
+            and not _is_spawned(program, who)
+            and not is_a_hosts_own(program, path)
+        ):
+            yield finding_at(
+                checkpoints.RANKS_WRITE_SAME_FILE,
+                call,
+                f"one rank of every host saves to `{written}`: on a file system that the hosts share, or in "
+                "the one S3 prefix that their checkpoint folders go to, they overwrite each other",
+                remedy="Save on global rank 0 alone, or put the host's number into the name.",
+                severity=severity or told or Severity.WARNING,
+                related=[] if who.test is None else [related_at(who.test, "true on one rank of every host")],
+            )
+
+
+_DOCUMENTS = {
+    **dict.fromkeys(("json.dump", "pickle.dump"), ("fp", 1)),
+    **dict.fromkeys(("yaml.dump", "yaml.safe_dump"), ("stream", 1)),
+}
+"""What writes a whole document into an open file, and which argument is that."""
+_OF_A_MODEL = re.compile(r"config|args|vocab|param|setting|label|state", re.IGNORECASE)
+_LESS = {"open": Severity.WARNING}
+
+
+def _file_of_document(program: Program, dump: ast.Call) -> ast.Call | None:
+    """The call that opens the file of a document."""
+    file = argument_of(dump, *_DOCUMENTS[program.qualified(dump.func) or "json.dump"])
+    made = None if file is None else program.value(file)
+    return made.call if isinstance(made, Instance) else None
+
+
+def _overwritten_by_hosts(
+    program: Program, call: ast.Call, path: ast.expr, severity: Severity | None
+) -> Iterator[Finding]:
+    """A path that tells the ranks of one host apart, but not the hosts."""
+    if _differs_on_a_host_alone(program, path) and not is_a_hosts_own(program, path):
+        yield finding_at(
+            checkpoints.RANKS_WRITE_SAME_FILE,
+            call,
+            f"`{ast.unparse(path)}` tells the ranks of one host apart, but not the hosts: on a file system "
+            "that they share, or in the one S3 prefix that their folders go to, they overwrite each other",
+            remedy="Put the global rank into the name: `dist.get_rank()`.",
+            severity=Severity.INFO if is_for_one_host(program) else severity or Severity.WARNING,
+        )
+
+
+def _differs_on_a_host_alone(program: Program, path: ast.expr, depth: int = 6) -> bool:
+    """Whether the rank on its host, and nothing else in a path, differs between the ranks."""
+    parts = text_parts(program, path)[0]
+    if not parts:
+        parts = [each for each in origins(program, path) if each is not None and each is not path]
+    differing = [each for each in parts if not program.analysis(Uniformity).is_uniform(each)]
+    return bool(differing) and all(
+        value.kind is RankKind.LOCAL and value.source != "spawn"
+        if isinstance(value := program.value(each), RankValue)
+        else depth > 0 and _differs_on_a_host_alone(program, each, depth - 1)
+        for each in differing
+    )
+
+
+def _models_saved(program: Program) -> Iterator[tuple[ast.Call, str]]:
+    """The calls of save_pretrained of a transformers model, where nothing tells which rank saves."""
+    for file in program.files:
+        for call in file.calls_of.get("save_pretrained", ()):
+            if (
+                not isinstance(call.func, ast.Attribute)
+                or has_star_arguments(call)
+                or argument_of(call, "is_main_process")
+            ):
+                continue
+            model = program.value(call.func.value)
+            name = model.name if isinstance(model, Instance) else ""
+            if name.startswith("transformers.") and "Model" in name and ".from_pretrained" in name:
+                yield call, "save_pretrained"
+
+
+def _texts_read_again(program: Program) -> Iterator[ast.Call]:
+    """The calls `open(path, "w")` of a file that DeepSpeed or the same function reads without a barrier."""
+    imported = (each.module or "" for file in program.files for each in file.imports)
+    by_deepspeed = any(each.partition(".")[0] == "deepspeed" for each in imported)
+    engines = [call for call, _ in program.calls("deepspeed.initialize")] if by_deepspeed else []
+    given = [argument_of(call, "config", 7) or argument_of(call, "config_params") for call in engines]
+    configurations = {ast.unparse(each) for each in given if each is not None}
+    for file in program.files:
+        for call in file.calls_of.get("open", ()):
+            path, mode = argument_of(call, "file", 0), argument_of(call, "mode", 1)
+            if path is None or not isinstance(mode, ast.Constant) or str(mode.value)[:1] != "w":
+                continue
+            is_configuration = by_deepspeed and last_name(path) == "deepspeed_config"
+            if is_configuration or ast.unparse(path) in configurations or _is_read_behind(call, path):
+                yield call
+
+
+def _is_read_behind(write: ast.Call, path: ast.expr) -> bool:
+    """Whether the same function goes on to open a file to read it, and waits for nobody between."""
+    file, scope, written = file_of(write), scope_of(write), ast.unparse(path)
+    behind = [each for each in file.calls if scope_of(each) is scope and each.lineno > write.lineno]
+    for read in (each for each in behind if last_name(each.func) == "open" and each.args):
+        mode = argument_of(read, "mode", 1)
+        if ast.unparse(read.args[0]) != written or getattr(mode, "value", "r")[:1] != "r":
+            continue
+        between = [last_name(each.func) or "" for each in behind if each.lineno < read.lineno]
+        return not any(re.search("barrier|wait|sync|gather|broadcast|reduce", each) for each in between)
+    return False
+
+
+def _is_spawned(program: Program, guard: Guard) -> bool:
+    """Whether a guard asks for the number that `spawn` gives, which is a global rank on a single host."""
+    parts = [] if guard.test is None else list(ast.walk(guard.test))
+    values = [program.value(each) for each in parts if isinstance(each, ast.expr)]
+    return any(isinstance(each, RankValue) and each.source == "spawn" for each in values)
+
+
+CHECKPOINT_RULES = (one_rank_writes_a_file,)
+
+
+# Paths that each host has for itself: below /tmp.
+
+
+_OWN = ("/tmp/", "/dev/shm/")
+
+
+def is_a_hosts_own(program: Program, path: ast.expr) -> bool:
+    """Whether a text that begins below /tmp goes into a path, also as the default of an option."""
+    return any(text.startswith(_OWN) for text in texts_in(program, path))
+
+
+def texts_in(program: Program, path: ast.expr) -> Iterator[str]:
+    """The texts of which a path may be made, with those of the defaults of options."""
+    options = program.evaluation.attributes.options
+    for part in parts_of(program, path):
+        defaults = options.defaults(part.attr) if isinstance(part, ast.Attribute) else []
+        for each in (part, *(inner for default in defaults for inner in ast.walk(default))):
+            if isinstance(each, ast.Constant) and isinstance(each.value, str):
+                yield each.value
