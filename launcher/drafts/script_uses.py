@@ -156,6 +156,8 @@ def _needed_parameters(function: FunctionNode) -> list[ast.arg]:
 
 def _joined_ranks(program: Program) -> ProcessStart | None:
     """How ranks are started that join each other; None where nothing joins others."""
+    for call, _ in program.calls("ray.train.torch.TorchTrainer"):
+        return ProcessStart("none", f"Ray Train starts its workers itself ({place_of(program, call)})")
     for call, _ in program.calls(*_OF_TENSORFLOW):
         return ProcessStart("none", f"TensorFlow's workers join by TF_CONFIG ({place_of(program, call)})")
     reaches = program.analysis(Reachability).reaches

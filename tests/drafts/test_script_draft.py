@@ -623,8 +623,8 @@ def test_a_default_that_is_calculated_stands_as_its_number(draft: Draft) -> None
     "script",
     [
         "import argparse, deepspeed\ndeepspeed.init_distributed()\nparser = argparse.ArgumentParser()\n"
-        "parser.add_argument('--local_rank', type=int, default=-1)\nargs = parser.parse_args()\n"
-        "rank = args.local_rank\nprint(rank % 8)\n",
+        "parser.add_argument('--local_rank', type=int, dest='local_rank', default=-1)\n"
+        "args = parser.parse_args()\nrank = args.local_rank\nprint(rank % 8)\n",
         "import torch.distributed as dist\nfrom absl import app, flags\nFLAGS = flags.FLAGS\n"
         "flags.DEFINE_integer('local_rank', 0, 'set by the launcher')\n"
         "def main(_):\n    dist.init_process_group('nccl')\n    print(FLAGS.local_rank)\napp.run(main)\n",
@@ -632,6 +632,14 @@ def test_a_default_that_is_calculated_stands_as_its_number(draft: Draft) -> None
 )
 def test_a_local_rank_by_an_option_is_asked_about_wherever_it_is_read(draft: Draft, script: str) -> None:
     assert "distribution.strategy" in questions(draft(script))
+
+
+def test_ray_starts_the_workers_of_its_trainer(draft: Draft) -> None:
+    made = draft(
+        "import torch.distributed as dist\nfrom ray.train.torch import TorchTrainer\n"
+        "def loop():\n    dist.init_device_mesh('cuda', (2,))\nTorchTrainer(loop).fit()\n"
+    )
+    assert made.data()["distribution"] == {"strategy": "none"}
 
 
 def test_data_parallel_without_a_group_is_one_process(draft: Draft) -> None:

@@ -70,7 +70,9 @@ def _declared(call: ast.Call, name: str) -> DeclaredOption | None:
     default = argument_of(call, "default")
     if default is None and not any(each.arg in ("action", "required", None) for each in call.keywords):
         default = like(call, ast.Constant(None))
-    if argument_of(call, "dest") is not None or default is None:
+    dest = argument_of(call, "dest")
+    is_renamed = dest is not None and not (isinstance(dest, ast.Constant) and dest.value == name)
+    if is_renamed or default is None:
         return None
     return _option_with(name, call, default)
 
