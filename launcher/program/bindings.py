@@ -78,7 +78,7 @@ def reaching_definitions(holder: Scope, use: ast.Name) -> list[Binding]:
     found: list[Binding] = []
     for each in bindings:
         its_arms = branch_arms(each.node)
-        if are_exclusive(each.node, use):
+        if _exclude_each_other(its_arms, arms):
             continue
         if _end_of_binding(each) > place:
             if _share_a_loop(its_arms, arms):
@@ -129,8 +129,14 @@ def _part_of(branch: ast.AST, inner: ast.AST) -> str:
 
 def are_exclusive(one: ast.AST, other: ast.AST) -> bool:
     """Whether two places stand in different arms of one `if` or `match`, of which one alone runs."""
-    first = {node: part for node, part in branch_arms(one) if isinstance(node, ast.If | ast.Match)}
-    return any(node in first and first[node] != part for node, part in branch_arms(other))
+    return _exclude_each_other(branch_arms(one), branch_arms(other))
+
+
+def _exclude_each_other(one: frozenset[Arm], other: frozenset[Arm]) -> bool:
+    if one <= other or other <= one:
+        return False
+    first = {node: part for node, part in one if isinstance(node, ast.If | ast.Match)}
+    return any(node in first and first[node] != part for node, part in other)
 
 
 def _share_a_loop(one: frozenset[Arm], other: frozenset[Arm]) -> bool:

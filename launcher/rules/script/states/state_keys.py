@@ -483,9 +483,10 @@ def _is_empty(origin: ast.expr | None) -> bool:
 
 def _may_be_changed(state: ast.Name | ast.Attribute, key: str | None) -> bool:
     """Whether what was loaded, or what it holds below a key, is handed to anything but load_state_dict."""
-    scope = scope_of(state)
+    scope, file = scope_of(state), file_of(state)
     changeable = (written := ast.unparse(state), f"{written}[{key!r}]")
-    for call in file_of(state).calls:
+    named_so = file.names.get(state.id) if isinstance(state, ast.Name) else file.attributes.get(state.attr)
+    for call in (each for use in named_so or () for each in ancestors(use) if isinstance(each, ast.Call)):
         local = isinstance(state, ast.Attribute) or scope_of(call) is scope
         if not local or last_name(call.func) in ("load_state_dict", "save"):
             continue
