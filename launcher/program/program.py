@@ -358,7 +358,10 @@ class _ImportChain:
         libraries, and of those no file is looked for."""
         if name not in self.tops:
             places = [folder / each for folder in self.folders for each in (name, f"{name}.py")]
-            self.tops[name] = any(each.exists() for each in places)
+            try:
+                self.tops[name] = any(each.exists() for each in places)
+            except (OSError, ValueError):  # No file has so long a name.
+                self.tops[name] = False
         return self.tops[name]
 
     def _is_ours(self, path: Path) -> bool:
