@@ -200,6 +200,20 @@ def test_a_hostile_configuration_is_told_or_without_effect(
     assert "\x1b" not in out
 
 
+def test_a_configuration_of_the_program_whose_merges_grow_without_end_is_left(run_launch: RunLaunch) -> None:
+    levels = [f"a{n}: &a{n}\n  <<: [*a{n - 1}, *a{n - 1}, *a{n - 1}, *a{n - 1}]\n" for n in range(1, 40)]
+    Path("config.yaml").write_text("a0: &a0 {folder: out}\n" + "".join(levels), "utf-8")
+    saves = "import torch, yaml\ncfg = yaml.safe_load(open('config.yaml'))\n"
+    saves += "torch.save({}, cfg['a39']['folder'])\n"
+    Path("train.py").write_text(saves + SCRIPT, "utf-8")
+    job = "name: a\ncode: {source_dir: ., entry_point: train.py}\nframework: {name: pytorch}\n"
+    Path("job.yaml").write_text(
+        f"{job}resources: {{instance_type: ml.m5.xlarge, instance_count: 1}}\n", "utf-8"
+    )
+    code, out, _ = run_launch("check", "job.yaml")
+    assert (code, "not judged" in out) == (1, False)
+
+
 def test_a_pipe_as_configuration_is_not_waited_for(run_launch: RunLaunch) -> None:
     os.mkfifo("pyproject.toml")
     Path("train.py").write_text(SCRIPT, "utf-8")

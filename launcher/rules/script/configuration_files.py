@@ -17,6 +17,7 @@ from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from launcher.documents import DocumentError, parse_document
 from launcher.frozen import frozen
 from launcher.program.dataflow import argument_of, constant_argument
 from launcher.program.index import file_of, nodes_within
@@ -233,16 +234,9 @@ def _parsed(path: Path) -> Any:
             return None
         if path.suffix == ".json":
             return json.loads(raw)
-        import yaml
-
-        raw = _FILLED_IN.sub(b"${of_a_template}", raw)
-        return yaml.load(raw, getattr(yaml, "CSafeLoader", yaml.SafeLoader))
-    except (OSError, ValueError, RecursionError, TypeError):
+        return parse_document(_FILLED_IN.sub(b"${of_a_template}", raw), str(path), ()).data
+    except (OSError, ValueError, RecursionError, DocumentError):
         return None
-    except Exception as error:
-        if type(error).__module__.startswith("yaml"):
-            return None
-        raise
 
 
 def _flattened(document: Any) -> Iterator[Entry]:
