@@ -252,7 +252,7 @@ class Loaders:
                     yield LoaderLoop(loop, given, over)
 
     def _looped_over(self, node: ast.expr, depth: int = 3) -> frozenset[ast.Call] | None:
-        """The loaders that a loop goes over, also where a test puts a bar around: `tqdm(x) if first else x`."""
+        """The loaders that a loop goes over, also where one rank has a bar: `tqdm(x) if first else x`."""
         node = self.unwrapped(node)
         found = self.resolved(node)
         if found is not None or not depth or len(alternatives(self.program.value(node))) < 2:
