@@ -440,7 +440,8 @@ class Closure:
         arguments, known, made = all_arguments(call), True, alternatives(self.program.value(call.func))
         owner = call.func.value if isinstance(call.func, ast.Attribute) else None
         # Of `splits["train"].map(encode)` it is known whose samples they are.
-        derived = made == (UNKNOWN,) and owner is not None and last_name(call.func) in _DERIVING
+        derived = owner is not None and last_name(call.func) in _DERIVING
+        derived = derived and not any(isinstance(each, Defined) for each in made)
         for each in made:
             self._waiting += [(given, False) for given in arguments]
             if isinstance(each, Defined):

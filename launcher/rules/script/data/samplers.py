@@ -49,7 +49,7 @@ from launcher.rules.script.data.loaders import (
     Loaders,
     left_to_the_script,
 )
-from launcher.rules.script.data.shards import follow_list, is_cut_by_rank, uses_of_target
+from launcher.rules.script.data.shards import BY_NODE, follow_list, is_cut_by_rank, uses_of_target
 from launcher.rules.script.findings import finding_at, related_at, remove_keyword
 
 
@@ -419,7 +419,6 @@ def shuffles_before_a_cut_agree(program: Program) -> Iterator[Finding]:
 
 
 _LOADED = ("datasets.load_dataset", "datasets.load_from_disk")
-_BY_NODE = "datasets.distributed.split_dataset_by_node"
 _REORDERING = ("shuffle", "train_test_split")
 _DEALING_OWNERS = (LoaderOwner.ACCELERATE, LoaderOwner.FABRIC)
 _DEALING_TRAINERS = ("transformers.Trainer", "transformers.Seq2SeqTrainer", "trl.SFTTrainer")
@@ -431,7 +430,7 @@ def _datasets_in_other_orders(program: Program) -> Iterator[Finding]:
         return
     seen = set[ast.AST]()
     for dataset, dealing in _dealt_datasets(program):
-        by_node = program.qualified(dealing.func) == _BY_NODE
+        by_node = program.qualified(dealing.func) == BY_NODE
         for call in parts_of(program, dataset):
             if not isinstance(call, ast.Call) or last_name(call.func) not in _REORDERING or call in seen:
                 continue
@@ -462,7 +461,7 @@ def _is_whole(program: Program, reordering: ast.Call, streamed: bool) -> bool:
     cut = any(isinstance(each, ast.Attribute) and each.attr == "shard" for each in made)
     loaded = [each for each in made if isinstance(each, ast.Call) and program.qualified(each.func) in _LOADED]
     streams = any(argument_of(each, "streaming") for each in loaded)
-    return bool(loaded) and not cut and _BY_NODE not in names and (streamed or not streams)
+    return bool(loaded) and not cut and BY_NODE not in names and (streamed or not streams)
 
 
 def _dealt_datasets(program: Program) -> Iterator[tuple[ast.expr, ast.Call]]:
@@ -474,7 +473,7 @@ def _dealt_datasets(program: Program) -> Iterator[tuple[ast.expr, ast.Call]]:
         if owner_of(each) in _DEALING_OWNERS or loaders.samplers_of(each)
     ]
     given += [(argument_of(each, "train_dataset", 3), each) for each, _ in program.calls(*_DEALING_TRAINERS)]
-    given += [(argument_of(each, "dataset", 0), each) for each, _ in program.calls(_BY_NODE)]
+    given += [(argument_of(each, "dataset", 0), each) for each, _ in program.calls(BY_NODE)]
     for call in (each for file in program.files for each in file.calls_of.get("shard", ())):
         index = argument_of(call, "index", 1)
         if index is not None and isinstance(program.value(index), RankValue):
