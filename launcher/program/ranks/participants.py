@@ -28,7 +28,6 @@ from launcher.program.ranks.reachability import Reachability, is_answered_too_ea
 from launcher.program.ranks.truths import Guard, Truth, negate
 from launcher.program.ranks.uniformity import Uniformity
 from launcher.program.values import (
-    UNKNOWN,
     Constant,
     Defined,
     External,
