@@ -6,7 +6,7 @@ import ast
 from collections.abc import Iterator
 
 from launcher.failure_modes import data
-from launcher.failure_modes.model import Finding, Fix, Stage
+from launcher.failure_modes.model import Finding, Fix, Severity, Stage
 from launcher.failure_modes.registry import finds
 from launcher.program.dataflow import (
     all_arguments,
@@ -431,6 +431,7 @@ def _datasets_in_other_orders(program: Program) -> Iterator[Finding]:
     seen = set[ast.AST]()
     for dataset, dealing in _dealt_datasets(program):
         by_node = program.qualified(dealing.func) == BY_NODE
+        by_trainer = (last_name(dealing.func) or "").endswith("Trainer")
         for call in parts_of(program, dataset):
             if not isinstance(call, ast.Call) or last_name(call.func) not in _REORDERING or call in seen:
                 continue
@@ -450,6 +451,8 @@ def _datasets_in_other_orders(program: Program) -> Iterator[Finding]:
                     f"{last_name(call.func)} {how}: each rank gets its part out of another order: parts "
                     "overlap and some samples are in none",
                     remedy="Give it a seed that all ranks share: `seed=0`.",
+                    # A Trainer may be one process's, where the program does not say more.
+                    severity=Severity.WARNING if by_trainer and not source else None,
                     related=[related_at(dealing, "dealt to the ranks here")],
                 )
 
