@@ -345,6 +345,14 @@ PLAIN_DATASETS = (
 )
 """Datasets of libraries that hold the same samples on every rank."""
 
+_DERIVING = frozenset(
+    {
+        *("map", "filter", "select", "shuffle", "sort", "train_test_split", "with_transform", "with_format"),
+        *("remove_columns", "rename_column", "rename_columns", "select_columns", "cast_column"),
+    }
+)
+"""Methods of such a dataset, and of a table of them, which make another one (datasets, Dataset)."""
+
 
 class Closure:
     """The expressions, functions and classes of the program from which a value is made.
@@ -428,15 +436,19 @@ class Closure:
         return len(given) == len(sites)
 
     def _called(self, call: ast.Call, must: bool) -> bool:
-        arguments, known = all_arguments(call), True
-        for each in alternatives(self.program.value(call.func)):
+        arguments, known, made = all_arguments(call), True, alternatives(self.program.value(call.func))
+        owner = call.func.value if isinstance(call.func, ast.Attribute) else None
+        # Of `splits["train"].map(encode)` it is known whose samples they are.
+        derived = owner is not None and last_name(call.func) in _DERIVING
+        derived = derived and not any(isinstance(each, Defined) for each in made)
+        for each in made:
             self._waiting += [(given, False) for given in arguments]
             if isinstance(each, Defined):
                 self._waiting.append((each.node, must))
             elif not isinstance(each, External) or not each.name.startswith(PLAIN_DATASETS):
-                known = False
-        if isinstance(call.func, ast.Attribute):
-            self._waiting.append((call.func.value, False))
+                known = derived
+        if owner is not None:
+            self._waiting.append((owner, must and derived))
         return known
 
     def _inside(self, part: ast.FunctionDef | ast.ClassDef) -> None:

@@ -677,19 +677,18 @@ def _leaves_block(program: Program, block: list[ast.stmt]) -> bool:
     return False
 
 
-def runs_wherever(program: Program, node: ast.AST, call: ast.Call) -> bool:
-    """Whether a statement runs wherever a call does: in the same function, under no other tests.
-
-    Not in a function that nothing in the program calls.
-    """
+def runs_wherever(program: Program, node: ast.AST, call: ast.Call, deepest: int = 3) -> bool:
+    """Whether a statement runs wherever a call does, or every call of its function: in the same function,
+    under no other tests. Not in a function that nothing in the program calls."""
     function = scope_of(call).function
-    if function is not None and isinstance(function.node, FunctionNode):
-        sites = program.evaluation.callers.call_sites(function.node)
-        if sites is not None and not sites:
-            return False
-    return scope_of(node).function is scope_of(call).function and (
-        file_of(node) is file_of(call) and branch_arms(node) <= branch_arms(call)
-    )
+    called = function.node if function is not None and isinstance(function.node, FunctionNode) else None
+    sites = None if called is None else program.evaluation.callers.call_sites(called)
+    if sites == []:
+        return False
+    if scope_of(node).function is function:
+        return file_of(node) is file_of(call) and branch_arms(node) <= branch_arms(call)
+    calls = [each.call for each in sites or ()] if deepest else []
+    return bool(calls) and all(runs_wherever(program, node, each, deepest - 1) for each in calls)
 
 
 # What asks for the rank before there is a group, and so takes each process for the first one.

@@ -499,8 +499,8 @@ def world_size_is_the_launchers(program: Program) -> Iterator[Finding]:
     that never come.
 
     Silent for one process, and in a program that spawns its processes itself. Of several calls that make the
-    group, one under a test counts only where its ranks come from the launcher's variables, and as a warning,
-    as an option's default does.
+    group, one under a test counts only where its ranks come from the launcher's variables; it is a warning
+    then, as are a sampler under a test, beside a rank, and an option's default.
 
     Bad: `init_process_group("nccl", world_size=8, rank=rank)`, `world_size=torch.cuda.device_count()`. Good:
     `init_process_group("nccl")`, which reads WORLD_SIZE.
@@ -518,10 +518,10 @@ def world_size_is_the_launchers(program: Program) -> Iterator[Finding]:
         is_ranks = rank is not None and isinstance(program.value(rank), RankValue)
         option = default_of_option(program, given) if is_ranks else None
         value = Constant(option.value) if option else program.value(given)
-        called = name == GROUP and _is_called(program, call)
+        called = _is_called(program, call) and (name == GROUP or is_ranks)
         severity = Severity.WARNING if option else None
-        if not ((only and called) or surely_runs(program, call)):
-            if not called or not asks_the_launcher(program, call):
+        if not ((only and called and name == GROUP) or surely_runs(program, call)):
+            if not called or (name == GROUP and not asks_the_launcher(program, call)):
                 continue
             severity = Severity.WARNING
         if isinstance(value, Constant) and type(value.value) is int and value.value > 1:

@@ -18,6 +18,7 @@ from launcher.program.dataflow import (
     parts_of,
 )
 from launcher.program.index import (
+    file_of,
     parent_of,
     scope_of,
 )
@@ -131,7 +132,7 @@ def _shuffling(loaders: Loaders) -> Iterator[tuple[ast.Call, list[ast.For | ast.
     begun += [([loop], over) for loop, over in endless_cycles(loaders)]
     begun += [([*loaders.epoch_loops(each.node)], each.loaders) for each in loaders.training_loops]
     for epochs, over in begun:
-        for loader in over:
+        for loader in sorted(over, key=lambda each: (file_of(each).path, each.lineno)):
             for sampler in loaders.samplers_of(loader) or ():
                 shuffle = argument_of(sampler, "shuffle", 3)
                 shuffles = shuffle is None or loaders.program.value(shuffle) == Constant(True)

@@ -23,6 +23,7 @@ from launcher.program.dataflow import (
 )
 from launcher.program.index import (
     FileIndex,
+    FunctionNode,
     ancestors,
     ancestors_in_function,
     class_of,
@@ -246,9 +247,20 @@ class Loaders:
     def _training_loops(self) -> Iterator[LoaderLoop]:
         for file in self.program.files:
             for loop, given, body in loops_over_something(self.program, file):
-                over = self.resolved(self.unwrapped(given))
+                over = self._looped_over(given)
                 if over and not over & self.handed_over and self.trains(body):
                     yield LoaderLoop(loop, given, over)
+
+    def _looped_over(self, node: ast.expr, depth: int = 3) -> frozenset[ast.Call] | None:
+        """The loaders that a loop goes over, also where one rank has a bar: `tqdm(x) if first else x`."""
+        node = self.unwrapped(node)
+        found = self.resolved(node)
+        if found is not None or not depth or len(alternatives(self.program.value(node))) < 2:
+            return found
+        arms = [each for each in origins(self.program, node) if each is not None and each is not node]
+        over = [self._looped_over(each, depth - 1) for each in arms]
+        known = [each for each in over if each is not None]
+        return frozenset[ast.Call]().union(*known) if len(known) == len(origins(self.program, node)) else None
 
     def unwrapped(self, node: ast.expr) -> ast.expr:
         """What is looped over, without enumerate, tqdm and the like."""
@@ -345,11 +357,7 @@ class Loaders:
             if isinstance(outer, ast.For) and inner in outer.body and self._counts(outer):
                 yield outer
                 return
-            if (
-                isinstance(outer, ast.While)
-                and inner in outer.body
-                and not isinstance(outer.test, ast.Constant)
-            ):
+            if isinstance(outer, ast.While) and inner in outer.body and _comes_round(outer):
                 yield outer
                 return
             if isinstance(outer, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda):
@@ -377,6 +385,21 @@ class Loaders:
             return False
         bounds = [self.program.value(each) for each in over.args]
         return not bounds or bounds[-1] != Constant(1) or len(bounds) > 1
+
+
+def _comes_round(loop: ast.While) -> bool:
+    """Whether a loop is for turn after turn: not `while True` around something that is tried until it works,
+    whose first turn ends it."""
+    if not isinstance(loop.test, ast.Constant):
+        return True
+    pending: list[ast.AST] = [*loop.body]
+    while pending:
+        node = pending.pop()
+        if isinstance(node, ast.Try) or (isinstance(node, ast.Return | ast.Break) and node in loop.body):
+            return False
+        if not isinstance(node, ast.For | ast.While | FunctionNode):
+            pending.extend(each for each in ast.iter_child_nodes(node) if isinstance(each, ast.stmt))
+    return True
 
 
 def names_in(node: ast.AST) -> set[str]:

@@ -6,7 +6,7 @@ import ast
 from collections.abc import Iterator
 
 from launcher.failure_modes import data
-from launcher.failure_modes.model import Finding, Fix, Stage
+from launcher.failure_modes.model import Finding, Fix, Severity, Stage
 from launcher.failure_modes.registry import finds
 from launcher.program.dataflow import (
     all_arguments,
@@ -24,6 +24,7 @@ from launcher.program.index import (
     Scope,
     ancestors,
     file_of,
+    last_name,
     parent_of,
     scope_of,
 )
@@ -43,10 +44,12 @@ from launcher.program.values import (
 from launcher.rules.script.data.epochs import epoch_calls, receivers
 from launcher.rules.script.data.loaders import (
     LoaderLoop,
+    LoaderOwner,
+    LoaderOwners,
     Loaders,
     left_to_the_script,
 )
-from launcher.rules.script.data.shards import follow_list, is_cut_by_rank, uses_of_target
+from launcher.rules.script.data.shards import BY_NODE, follow_list, is_cut_by_rank, uses_of_target
 from launcher.rules.script.findings import finding_at, related_at, remove_keyword
 
 
@@ -364,14 +367,16 @@ def shuffles_before_a_cut_agree(program: Program) -> Iterator[Finding]:
     """A shuffle of a list that is then cut by rank, or a random_split, without a seed or by each rank's own.
 
     Each rank shuffles in its own way: the parts overlap, and some elements are in none. After such a
-    random_split the training data of one rank holds validation samples of another. Without a seed, silent
-    where anything in the program is called one.
+    random_split the training data of one rank holds validation samples of another. The same holds for
+    `shuffle` and `train_test_split` of a dataset of Hugging Face's, of which a sampler, Accelerate or a
+    Trainer deals the parts later. Without a seed, silent where anything in the program is called one.
 
     Bad: `random.shuffle(files); mine = files[rank::world_size]`
     Good: `random.Random(seed).shuffle(files); mine = files[rank::world_size]`
 
-    Source: torch.utils.data documentation (random_split: its generator).
+    Source: torch.utils.data documentation (random_split: its generator); datasets/arrow_dataset.py.
     """
+    yield from _datasets_in_other_orders(program)
     for call, name in program.calls(*_SHUFFLES):
         cut = _cut_after(program, call, name)
         if cut is None:
@@ -411,6 +416,72 @@ def shuffles_before_a_cut_agree(program: Program) -> Iterator[Finding]:
                 "each rank splits in another way, and trains on what others validate with",
                 remedy="Pass `generator=torch.Generator().manual_seed(0)`.",
             )
+
+
+_LOADED = ("datasets.load_dataset", "datasets.load_from_disk")
+_REORDERING = ("shuffle", "train_test_split")
+_DEALING_OWNERS = (LoaderOwner.ACCELERATE, LoaderOwner.FABRIC)
+_DEALING_TRAINERS = ("transformers.Trainer", "transformers.Seq2SeqTrainer", "trl.SFTTrainer")
+
+
+def _datasets_in_other_orders(program: Program) -> Iterator[Finding]:
+    """The datasets of Hugging Face's that each rank puts into an order of its own before it gets its part."""
+    if next(program.calls(*_LOADED), None) is None:
+        return
+    seen = set[ast.AST]()
+    for dataset, dealing in _dealt_datasets(program):
+        by_node = program.qualified(dealing.func) == BY_NODE
+        by_trainer = (last_name(dealing.func) or "").endswith("Trainer")
+        for call in parts_of(program, dataset):
+            if not isinstance(call, ast.Call) or last_name(call.func) not in _REORDERING or call in seen:
+                continue
+            seen.add(call)
+            if not _is_whole(program, call, by_node):
+                continue
+            seed = argument_of(call, "seed", 0 if last_name(call.func) == "shuffle" else None)
+            source = None if seed is None else source_of_difference(program, seed)
+            bare = seed is None and not has_star_arguments(call) and not argument_of(call, "generator")
+            if source is not None or (bare and not by_node and not _is_seeded(program)):
+                how = (
+                    f"by a seed that differs between the ranks (by {source})" if source else "without a seed"
+                )
+                yield finding_at(
+                    data.SAMPLER_SEED_DIFFERS if source else data.NO_DISTRIBUTED_SAMPLER,
+                    call,
+                    f"{last_name(call.func)} {how}: each rank gets its part out of another order: parts "
+                    "overlap and some samples are in none",
+                    remedy="Give it a seed that all ranks share: `seed=0`.",
+                    # A Trainer may be one process's, where the program does not say more.
+                    severity=Severity.WARNING if by_trainer and not source else None,
+                    related=[related_at(dealing, "dealt to the ranks here")],
+                )
+
+
+def _is_whole(program: Program, reordering: ast.Call, streamed: bool) -> bool:
+    """Whether what is shuffled is all of a dataset that was loaded, and no part of this rank's."""
+    made = [*parts_of(program, reordering.func)]
+    names = {program.qualified(each.func) for each in made if isinstance(each, ast.Call)}
+    cut = any(isinstance(each, ast.Attribute) and each.attr == "shard" for each in made)
+    loaded = [each for each in made if isinstance(each, ast.Call) and program.qualified(each.func) in _LOADED]
+    streams = any(argument_of(each, "streaming") for each in loaded)
+    return bool(loaded) and not cut and BY_NODE not in names and (streamed or not streams)
+
+
+def _dealt_datasets(program: Program) -> Iterator[tuple[ast.expr, ast.Call]]:
+    """The datasets of which each rank gets a part by its number, with what deals it."""
+    loaders, owner_of = program.analysis(Loaders), program.analysis(LoaderOwners).owner_of
+    given = [
+        (loaders.given(each, "dataset"), each)
+        for each in loaders.calls
+        if owner_of(each) in _DEALING_OWNERS or loaders.samplers_of(each)
+    ]
+    given += [(argument_of(each, "train_dataset", 3), each) for each, _ in program.calls(*_DEALING_TRAINERS)]
+    given += [(argument_of(each, "dataset", 0), each) for each, _ in program.calls(BY_NODE)]
+    for call in (each for file in program.files for each in file.calls_of.get("shard", ())):
+        index = argument_of(call, "index", 1)
+        if index is not None and isinstance(program.value(index), RankValue):
+            given.append((getattr(call.func, "value", None), call))
+    yield from ((each, dealing) for each, dealing in given if each is not None)
 
 
 def _cut_after(program: Program, call: ast.Call, name: str) -> ast.expr | None:

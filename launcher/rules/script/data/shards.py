@@ -36,8 +36,9 @@ silence the rule."""
 
 @finds(Stage.SCRIPT, data.UNEVEN_BATCHES)
 def shards_are_equally_many(program: Program) -> Iterator[Finding]:
-    """A dataset of every N-th element from the rank on, or of one block of unequal ones, over which a
-    data-parallel program trains to its end.
+    """A dataset of every N-th element from the rank on, of one block of unequal ones, or of what a library's
+    dataset gives each rank by `shard` or split_dataset_by_node, over which a data-parallel program trains to
+    its end.
 
     Unless the number of elements divides by the number of ranks, some ranks have one more: they go on to a
     batch that the others do not have, and wait for them until the timeout. A warning, as the number may
@@ -109,6 +110,8 @@ def _uneven_cuts(program: Program, closure: Closure, drops: bool) -> Iterator[tu
                 yield node, "the last rank takes the rest of the elements besides its block"
             elif not cut_off and is_uneven_cut(program, node):
                 yield node, "every N-th element from the rank on"
+            elif not cut_off and _is_share_of_rank(program, node):
+                yield node, "this rank's share of a dataset, which may be longer by an element than another's"
             elif not cut_off and is_uneven_block(program, node):
                 yield node, "one block of the elements for each rank, not all equally long"
             elif _filters_a_part(program, node):
@@ -117,6 +120,24 @@ def _uneven_cuts(program: Program, closure: Closure, drops: bool) -> Iterator[tu
                 yield node, "how many each rank gives is told by what its own part of the elements is"
             elif many and isinstance(node, ast.Subscript) and is_cut_by_rank(program, node.value):
                 yield node, "files for each rank, which need not hold equally many samples"
+
+
+def _is_share_of_rank(program: Program, node: ast.expr) -> bool:
+    """`split_dataset_by_node(dataset, rank, world_size)`, or `dataset.shard(world_size, rank)`."""
+    if not isinstance(node, ast.Call):
+        return False
+    by_node = program.qualified(node.func) == BY_NODE
+    if not by_node and not (isinstance(node.func, ast.Attribute) and node.func.attr == "shard"):
+        return False
+    size = argument_of(node, "world_size", 2) if by_node else argument_of(node, "num_shards", 0)
+    rank = argument_of(node, "rank", 1) if by_node else argument_of(node, "index", 1)
+    if size is None or rank is None:
+        return False
+    return isinstance(program.value(size), WorldSize) and _is_rank(program, rank)
+
+
+BY_NODE = "datasets.distributed.split_dataset_by_node"
+"""What gives each rank its part of a dataset of Hugging Face's, map-style or streamed."""
 
 
 def _filters_a_part(program: Program, node: ast.expr) -> bool:

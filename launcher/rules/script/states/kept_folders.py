@@ -11,8 +11,16 @@ from launcher.failure_modes import checkpoints
 from launcher.failure_modes.model import Finding, Severity, Stage
 from launcher.failure_modes.registry import finds
 from launcher.jobs.script_inputs import CODE_FOLDER, CONTAINER_ROOT, DEFAULT_CHECKPOINT_PATH
-from launcher.program.dataflow import argument_of, origins, parts_of, text_parts
-from launcher.program.index import ancestors, file_of, last_name, scope_of
+from launcher.program.dataflow import argument_of, origins, origins_of_binding, parts_of, text_parts
+from launcher.program.index import (
+    Binding,
+    BindingKind,
+    ancestors,
+    file_of,
+    last_name,
+    parent_of,
+    scope_of,
+)
 from launcher.program.process_environment import COMMANDS
 from launcher.program.program import Program
 from launcher.program.ranks.reachability import Reachability, never_runs
@@ -74,7 +82,7 @@ def path_beginnings(subject: ScriptSubject, path: ast.expr, depth: int = 8) -> l
             return [str(given) if is_path else None]
         if option is not None:
             return path_beginnings(subject, option.default, depth - 1)
-    found = origins(subject.program, path)
+    found = _before_more_is_added(subject.program, path)
     others: list[ast.expr | None] = [each for each in found if not _only_adds(subject.program, each)]
     told = [each for each in others if not _is_read_back(each)]
     others = told or others  # A rank tells the others by a file what it has put together.
@@ -86,6 +94,20 @@ def path_beginnings(subject: ScriptSubject, path: ast.expr, depth: int = 8) -> l
         if not isinstance(origin, ast.Constant) or origin.value not in (None, "")
         for each in _begin_of(subject, origin, depth - 1)
     ]
+
+
+def _before_more_is_added(program: Program, path: ast.expr) -> tuple[ast.expr | None, ...]:
+    """What a path may come from; of one that gets longer, `path += "/last.pt"`, what it was before."""
+    bindings = program.evaluation.sources(path) if isinstance(path, ast.Name) else []
+    begun = [each for each in bindings if not _is_added(each)]
+    if len(begun) == len(bindings):
+        return origins(program, path)
+    return tuple(one for each in begun for one in origins_of_binding(program, each))
+
+
+def _is_added(binding: Binding) -> bool:
+    node = binding.node if isinstance(binding.node, ast.AugAssign) else parent_of(binding.node)
+    return binding.kind is BindingKind.CHANGED and isinstance(getattr(node, "op", None), ast.Add)
 
 
 def _is_read_back(origin: ast.expr | None) -> bool:

@@ -10,9 +10,10 @@ from launcher.failure_modes import checkpoints
 from launcher.failure_modes.model import Finding, Severity, Stage
 from launcher.failure_modes.registry import finds
 from launcher.program.dataflow import argument_of, has_star_arguments, origins, parts_of, text_parts
-from launcher.program.index import file_of, last_name, scope_of
+from launcher.program.index import ancestors_in_function, file_of, last_name, scope_of
 from launcher.program.process_environment import is_for_one_host
 from launcher.program.program import Program, calls_as_given, joining_calls
+from launcher.program.ranks.guards import Guards
 from launcher.program.ranks.participants import Participants
 from launcher.program.ranks.reachability import Reachability
 from launcher.program.ranks.truths import Guard
@@ -43,7 +44,8 @@ def one_rank_writes_a_file(program: Program) -> Iterator[Finding]:
     each host below /tmp, which each has for itself. The same holds for safetensors, joblib, torch.jit and
     save_pretrained of a transformers model, and, as a warning, for a text that the program goes on to read,
     such as a configuration of DeepSpeed: another rank may have emptied it just then. Information of a
-    document that is only written, by `json.dump` or its like.
+    document that is only written, by `json.dump` or its like. A test of one rank that `or` joins with one of
+    how far the training is lets every rank save then.
 
     Informational where the script comes to nothing that makes it one of several processes, as a converter
     does that shares a module with the training, and where only what it imports makes the group, as inference.
@@ -89,6 +91,16 @@ def one_rank_writes_a_file(program: Program) -> Iterator[Finding]:
                 fix=None if participants.early else guard_by_rank_zero(call),
                 related=[related_at(each, "asked before there is a group") for each in participants.early],
             )
+        elif who is None and (counted := _also_for_all(program, call)) is not None:
+            yield finding_at(
+                checkpoints.RANKS_WRITE_SAME_FILE,
+                call,
+                f"one rank saves to `{written}`, and where `{ast.unparse(counted)}` every rank, as `and` "
+                "binds more tightly than `or`: they overwrite each other",
+                remedy="Ask for the rank beside both: `rank == 0 and (... or ...)`.",
+                severity=severity or told,
+                related=[related_at(counted, "true on every rank")],
+            )
         elif (
             isinstance(who, Guard)
             and who.kind is RankKind.LOCAL
@@ -106,6 +118,38 @@ def one_rank_writes_a_file(program: Program) -> Iterator[Finding]:
                 severity=severity or told or Severity.WARNING,
                 related=[] if who.test is None else [related_at(who.test, "true on one rank of every host")],
             )
+
+
+def _also_for_all(program: Program, call: ast.Call) -> ast.expr | None:
+    """The test of how far a training is that lets every rank come to a save, beside one that is for one rank:
+    `first and step % 100 == 0 or step == last`."""
+    truth = program.analysis(Guards).truth
+    inner: ast.AST = call
+    for outer in ancestors_in_function(call):
+        test = outer.test if isinstance(outer, ast.If) and inner in outer.body else None
+        if isinstance(test, ast.BoolOp) and isinstance(test.op, ast.Or):
+            guards = [each for each in test.values if isinstance(truth(each), Guard)]
+            counted = [each for each in test.values if each not in guards and _asks_how_far(program, each)]
+            if len(guards) == 1 and isinstance(guards[0], ast.BoolOp) and counted:
+                everybody = program.analysis(Participants).ranks_running(outer) is True
+                return counted[0] if everybody else None
+        inner = outer
+    return None
+
+
+def _asks_how_far(program: Program, test: ast.expr) -> bool:
+    """Whether a comparison is of a number that counts, the variable of a loop or one that gets larger."""
+    parts = [each for each in ast.walk(test) if isinstance(each, ast.Name | ast.Attribute | ast.Subscript)]
+    counting = {
+        ast.unparse(each.__dict__["target"]) for each in file_of(test).statements.get(ast.AugAssign, ())
+    }
+    loops = [each.target for each in ancestors_in_function(test) if isinstance(each, ast.For)]
+    counting |= {each.id for target in loops for each in ast.walk(target) if isinstance(each, ast.Name)}
+    return (
+        isinstance(test, ast.Compare)
+        and not counting.isdisjoint(map(ast.unparse, parts))
+        and not any(isinstance(program.value(each), RankValue) for each in parts)
+    )
 
 
 _DOCUMENTS = {
@@ -154,7 +198,7 @@ def _differs_on_a_host_alone(program: Program, path: ast.expr, depth: int = 6) -
 
 
 def _models_saved(program: Program) -> Iterator[tuple[ast.Call, str]]:
-    """The calls of save_pretrained of a transformers model, where nothing tells which rank saves."""
+    """The calls of save_pretrained of a model of Hugging Face's, where nothing tells which rank saves."""
     for file in program.files:
         for call in file.calls_of.get("save_pretrained", ()):
             if (
@@ -165,7 +209,11 @@ def _models_saved(program: Program) -> Iterator[tuple[ast.Call, str]]:
                 continue
             model = program.value(call.func.value)
             name = model.name if isinstance(model, Instance) else ""
-            if name.startswith("transformers.") and "Model" in name and ".from_pretrained" in name:
+            if (
+                name.startswith(("transformers.", "diffusers."))
+                and "Model" in name
+                and ".from_pretrained" in name
+            ):
                 yield call, "save_pretrained"
 
 
