@@ -17,7 +17,6 @@ from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from launcher.documents import DocumentError, parse_document
 from launcher.frozen import frozen
 from launcher.program.dataflow import argument_of, constant_argument
 from launcher.program.index import file_of, nodes_within
@@ -234,8 +233,14 @@ def _parsed(path: Path) -> Any:
             return None
         if path.suffix == ".json":
             return json.loads(raw)
+    except (OSError, ValueError, RecursionError):
+        return None
+    # Few programs have such a file, and its reader takes as long to import as the lint of a script.
+    from launcher.documents import DocumentError, parse_document
+
+    try:
         return parse_document(_FILLED_IN.sub(b"${of_a_template}", raw), str(path), ()).data
-    except (OSError, ValueError, RecursionError, DocumentError):
+    except (ValueError, RecursionError, DocumentError):
         return None
 
 
