@@ -168,7 +168,7 @@ def _joined_ranks(program: Program) -> ProcessStart | None:
     for call, name in sorted(joining_calls(program), key=lambda each: not reaches(each[0]))[:1]:
         reason = f"{name.rpartition('.')[2]} ({place_of(program, call)})"
         return ProcessStart("torchrun", reason, _asked_of_rank(program, call), line_in_entry(program, call))
-    for module, node in _imports(program):
+    for module, node in program.analysis(_imports):
         name = canonical_name(module)
         if name.partition(".")[0] == "lightning":
             line = getattr(node, "lineno", None) if file_of(node) is program.entry else None
@@ -212,26 +212,32 @@ def _asked_of_local_rank(program: Program) -> ast.Attribute | None:
 
 def _import_of(program: Program, library: str, *, at_once: bool) -> ast.AST | None:
     """Where a library is imported; with `at_once` only as soon as its file is."""
-    for module, node in _imports(program):
+    for module, node in program.analysis(_imports):
+        if module != library and not module.startswith(f"{library}."):
+            continue
         if at_once and not isinstance(parent_of(node), ast.Module):
             continue
-        if any(
+        if not any(
             isinstance(each, ast.If) and _asks_transformers(program, each.test) for each in ancestors(node)
         ):
-            continue
-        if module == library or module.startswith(f"{library}."):
             return node
     return None
 
 
-def _imports(program: Program) -> Iterator[tuple[str, ast.AST]]:
+def _imports(program: Program) -> list[tuple[str, ast.AST]]:
     """What is imported, but for what a module beside the entry imports in some runs alone, as libraries do
     that can be started in several ways."""
-    for file in program.files:
-        for each in file.imports:
-            is_at_once = isinstance(parent_of(each.node), ast.Module)
-            if each.module and (is_at_once or file is program.entry or _is_sure(program, each.node)):
-                yield each.module, each.node
+    return [
+        (each.module, each.node)
+        for file in program.files
+        for each in file.imports
+        if each.module
+        and (
+            isinstance(parent_of(each.node), ast.Module)
+            or file is program.entry
+            or _is_sure(program, each.node)
+        )
+    ]
 
 
 def _is_sure(program: Program, node: ast.AST) -> bool:
