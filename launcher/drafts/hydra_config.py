@@ -64,13 +64,13 @@ def compose_config(name: str, read: ReadConfig) -> HydraConfig | None:
     values = made.values_of(name, "", _DEEPEST)
     if values is None:
         return None
-    known = {**made.choices, **values}
-    known = {key: value for key, value in known.items() if not made.is_doubtful(key)}
+    composed = {**made.choices, **values}
+    known = {key: value for key, value in composed.items() if not made.is_doubtful(key)}
     return HydraConfig(
         {key: value for key, value in known.items() if key not in made.choices and value != _MISSING},
         {key: value for key, value in known.items() if key in made.choices and value != _MISSING},
         tuple(key for key, value in known.items() if value == _MISSING),
-        made.is_whole and len(known) == len({**made.choices, **values}),
+        made.is_whole and len(known) == len(composed),
     )
 
 

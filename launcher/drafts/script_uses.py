@@ -526,20 +526,19 @@ def find_saving(program: Program) -> Saving | None:
     for call, path in state_saves(program):
         if not reaches(call) or is_a_cache(program, call):
             continue
-        begins = list(_beginnings(program, path))
         name = program.qualified(call.func) or ""
-        is_trainers = _TRAINERS_OWN.search(name) is not None
-        of_model = bool(begins) and all(
-            _is_of_model(program, each, by_name=not is_trainers) for each, _ in begins
-        )
-        if not of_model:
+        by_name = _TRAINERS_OWN.search(name) is None
+        begins = [
+            (each, is_whole, _is_of_model(program, each, by_name=by_name))
+            for each, is_whole in _beginnings(program, path)
+        ]
+        if not begins or not all(of_model for _, _, of_model in begins):
             saves.append(call)
         names_a_file = SAVED_TO.get(name, ("", None))[0] in FILE_ARGUMENTS
-        for each, is_whole in begins:
+        for each, is_whole, of_model in begins:
             if isinstance(each, ast.Attribute) and _is_kept(program, each):
                 is_file = is_whole and names_a_file
-                for_model = _is_of_model(program, each, by_name=not is_trainers)
-                folders.setdefault(each.attr, FolderOption(each.attr, for_model, is_file))
+                folders.setdefault(each.attr, FolderOption(each.attr, of_model, is_file))
     if saves:
         return Saving(place_of(program, saves[0]), tuple(folders.values()))
     for file in program.files:

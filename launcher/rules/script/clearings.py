@@ -34,9 +34,6 @@ from launcher.program.ranks.training_loops import (
 from launcher.program.surroundings.options import default_of_option
 from launcher.rules.script.findings import finding_at, related_at
 
-_OF_SCALERS = ("step", "update")
-_CLIPS = tuple(f"torch.nn.utils.clip_grad_{name}" for name in ("norm_", "value_", "norm"))
-
 
 @finds(Stage.SCRIPT, ddp.ACCUMULATION_OR_CLIPPING_WRONG)
 def gathered_gradients_reach_their_step(program: Program) -> Iterator[Finding]:

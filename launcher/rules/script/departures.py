@@ -47,27 +47,6 @@ from launcher.program.values import (
 from launcher.rules.script.data.loaders import Loaders, names_in
 from launcher.rules.script.findings import finding_at, related_at
 
-_ALIKE = frozenset(
-    {
-        "StopIteration",
-        "StopAsyncIteration",
-        "ImportError",
-        "ModuleNotFoundError",
-        "AttributeError",
-        "NameError",
-        "KeyError",
-        "TypeError",
-        "NotImplementedError",
-        "CheckpointException",
-    }
-)
-"""Exceptions that a program raises on all ranks alike: they follow from the code, not from the data, and
-torch.distributed.checkpoint tells every rank of what failed on one (`_DistWrapper` in its utils.py)."""
-
-_FORWARD = (
-    "Let every rank run the forward pass, each on its part of the data; rank 0 alone prints the result."
-)
-
 _FINITE = frozenset(
     f"{module}.{name}" for module in ("torch", "math", "numpy") for name in ("isnan", "isinf", "isfinite")
 )
