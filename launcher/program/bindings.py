@@ -274,10 +274,38 @@ class CallGraph:
 
     def _calls_of_objects(self, method: FunctionNode) -> Iterator[CallSite | None]:
         """The calls `saver(model)` of objects of a method's class; None where there seem to be none."""
-        found = [
-            each for file in self.files.files for each in file.calls if self._is_object(each.func, method)
-        ]
+        made = class_of(method)
+        calls = self._calls_of_what_is_kept if made is not None and self._is_named(made) else ()
+        found = [each for each in calls if self._is_object(each.func, method)]
         yield from [CallSite(each, bind_arguments(method, each, True)) for each in found] or (None,)
+
+    def _is_named(self, made: ast.ClassDef) -> bool:
+        """Whether anything but an import names a class, without which the program makes no object of it."""
+        names = self.files.known_as({made.name})
+        return bool(made.decorator_list) or any(
+            name in file.names or name in file.attributes
+            for name in names
+            for file in self.files.mentioning(name)
+        )
+
+    @cached_property
+    def _calls_of_what_is_kept(self) -> list[ast.Call]:
+        """The calls of what may be an object: of a name that is given a value somewhere, or of no name at all.
+
+        Most calls are of functions, classes and methods by their own names, and need no evaluation.
+        """
+        kept: set[str] = set()
+        calls = [call for file in self.files.files for call in file.calls]
+        kept.update(each.arg for call in calls for each in call.keywords if each.arg is not None)
+        for file in self.files.files:
+            fields = (last_name(each.__dict__["target"]) for each in file.statements.get(ast.AnnAssign, ()))
+            kept.update(file.set_attributes, file.set_items, filter(None, fields))
+            for scope in file.scopes.values():
+                kept.update(
+                    name for name, bindings in scope.bindings.items() if any(map(_is_of_value, bindings))
+                )
+        kept = self.files.known_as(kept)
+        return [each for each in calls if (name := last_name(each.func)) is None or name in kept]
 
     def _entries_of_objects(self, method: FunctionNode) -> Iterator[CallSite]:
         """Where `with` enters an object of a method's class."""
@@ -482,6 +510,13 @@ def is_launched(function: FunctionNode) -> bool:
     """Whether a function is what the launcher of torch_xla calls, with the number of the worker."""
     at_top = isinstance(scope_of(function).node, ast.Module)
     return at_top and not isinstance(function, ast.Lambda) and function.name == "_mp_fn"
+
+
+def _is_of_value(binding: Binding) -> bool:
+    """Whether a binding gives its name a value, as a property does; other definitions and imports are no objects."""
+    if binding.kind is BindingKind.DEFINED:
+        return bool(getattr(binding.node, "decorator_list", ()))
+    return binding.kind is not BindingKind.IMPORTED
 
 
 def _is_of_own_parameter(use: ast.expr, function: FunctionNode) -> bool:
