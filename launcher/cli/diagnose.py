@@ -12,7 +12,7 @@ from cyclopts import Parameter
 
 from launcher.cli.interaction import EXIT_USAGE, OutputFormat, OutputOption, console, message, print_json
 from launcher.cli.plan import STYLES
-from launcher.failure_modes.model import FailureMode, Figure, Stage
+from launcher.failure_modes.model import FailureMode, Figure, Refusal, Stage
 from launcher.failure_modes.registry import CATALOGUE, FAMILIES, IN_WORDS, blind_examples, stages_covered
 from launcher.text.values import nearest
 
@@ -50,6 +50,10 @@ def diagnose(
     if not log and len(name) != 1:
         message("error: give one job's name, or log files with --log.\nSee `launch diagnose --help`.")
         return EXIT_USAGE
+    if not log and Path(name[0]).is_file():
+        raise Refusal(
+            f"{name[0]} is a file, not the name of a job.", f"For a log: launch diagnose --log {name[0]}"
+        )
     diagnosis = _diagnose_logs([*log, *map(Path, name)]) if log else _diagnose_job(name[0])
     if output is OutputFormat.JSON:
         print_json(diagnosis.to_json())

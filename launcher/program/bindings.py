@@ -290,7 +290,7 @@ class CallGraph:
 
     @cached_property
     def _calls_of_what_is_kept(self) -> list[ast.Call]:
-        """The calls of what may be an object: of a name that is given a value somewhere, or of no name at all.
+        """The calls of what may be an object: of a name that is given a value somewhere, or of no name.
 
         Most calls are of functions, classes and methods by their own names, and need no evaluation.
         """
@@ -513,7 +513,7 @@ def is_launched(function: FunctionNode) -> bool:
 
 
 def _is_of_value(binding: Binding) -> bool:
-    """Whether a binding gives its name a value, as a property does; other definitions and imports are no objects."""
+    """Whether a binding gives its name a value, as a property does, unlike other definitions and imports."""
     if binding.kind is BindingKind.DEFINED:
         return bool(getattr(binding.node, "decorator_list", ()))
     return binding.kind is not BindingKind.IMPORTED

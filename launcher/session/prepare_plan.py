@@ -358,8 +358,9 @@ def lint_with_job(
     """
     job = plan.spec or loaded.spec
     if job is None:
+        first = next((f": {each.message}" for each in plan.findings if each.blocks), "")
         raise Refusal(
-            f"{loaded.file} has errors, so that the script cannot be judged with it.",
+            f"{loaded.file} has errors, so that the script cannot be judged with it{first}.",
             f"See `launch check {loaded.file}`.",
         )
     root = loaded.file.parent / job.code.source_dir

@@ -78,6 +78,13 @@ def test_several_paths_follow_one_option(run_launch: RunLaunch, tmp_path: Path) 
     assert json.loads(out)["root_cause"]["host"] == "036.log"
 
 
+def test_a_file_without_the_option_is_not_looked_for_as_a_job(run_launch: RunLaunch, tmp_path: Path) -> None:
+    log = write_log("027", tmp_path)
+    code, _, err = run_launch("diagnose", log)
+    assert code == 2
+    assert f"launch diagnose --log {log}" in err.replace("\n", "")
+
+
 def test_a_dash_is_standard_input(run_launch: RunLaunch, monkeypatch: pytest.MonkeyPatch) -> None:
     log = io.TextIOWrapper(io.BytesIO(log_case("036").text.encode() + b"\xff\xfe\n"))
     monkeypatch.setattr(sys, "stdin", log)

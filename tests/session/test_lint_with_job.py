@@ -140,7 +140,10 @@ def test_lint_with_a_job_takes_the_jobs_ignore(write_job: WriteJob, run_launch: 
 @pytest.mark.parametrize(
     ("changes", "said"),
     [
-        ({"resources": {}}, "has errors, so that the script cannot be judged with it"),
+        (
+            {"resources": {}},
+            "so that the script cannot be judged with it: `resources.instance_type` is missing",
+        ),
         ({"code": {"source_dir": "src", "entry_point": "gone.py"}}, "is no Python script in a folder here"),
     ],
 )
