@@ -2,8 +2,9 @@
 
 Credentials must not stand where everyone who may describe the job can read them; their values are never
 shown. Secrets are those that the cluster's role may read (IAM002). Containers that reach nobody, and hosts
-that encrypt their traffic: NET001, NET002 and SPEC004. Hosts whose script does not reach the others and
-trains alone on each (DIST008). The cluster and MLflow are to be in the job's region (SPEC003).
+that encrypt their traffic: NET001, NET002 and SPEC004. A role that no job can have (IAM001).
+Hosts whose script does not reach the others and trains alone on each (DIST008). The cluster and MLflow are
+to be in the job's region (SPEC003).
 """
 
 from __future__ import annotations
@@ -414,7 +415,46 @@ def _certain_calls(subject: JobSubject) -> Iterator[tuple[Path, str, str | None]
         )
 
 
-# The region of a job and that of its cluster.
+# The role of a job, its region and that of its cluster.
+
+
+@finds(Stage.SPEC, storage.ROLE_INSUFFICIENT)
+def a_role_can_be_passed_to_the_job(subject: JobSubject) -> Iterator[Finding]:
+    """A role is of the partition of the job's region, and none that AWS keeps for a service of its own.
+
+    Source: AWS IAM user guide, reference_identifiers and using-service-linked-roles.
+    """
+    role, region = subject.job.role_arn, subject.plan.region
+    if role is None or region is None or not {"role_arn", "region"}.isdisjoint(subject.plan.placeholders):
+        return
+    _, partition, _, _, _, name = role.split(":", 5)
+    wanted = next((each for start, each in _PARTITIONS.items() if region.startswith(start)), "aws")
+    if partition != wanted:
+        yield storage.ROLE_INSUFFICIENT.at(
+            ("role_arn",),
+            f"the role is of the partition {partition}, and {region} is in {wanted}: accounts of one know no "
+            "roles of the other, and the job would be refused",
+            remedy=f"Give a role of the account that runs jobs in {region}.",
+        )
+    elif name.startswith("role/aws-service-role/"):
+        yield storage.ROLE_INSUFFICIENT.at(
+            ("role_arn",),
+            f"{name.rpartition('/')[2]} is a service-linked role, which its service alone takes and nobody "
+            "can pass to a job: it would be refused",
+            remedy="Give an execution role, which trusts sagemaker.amazonaws.com, or `cluster` to take its.",
+        )
+
+
+_PARTITIONS = {
+    "cn-": "aws-cn",
+    "us-gov-": "aws-us-gov",
+    "us-iso-": "aws-iso",
+    "us-isob-": "aws-iso-b",
+    "eu-isoe-": "aws-iso-e",
+    "us-isof-": "aws-iso-f",
+    "eusc-": "aws-eusc",
+}
+"""The parts of AWS with accounts of their own, by how their regions begin (botocore's partitions.json)."""
 
 
 @finds(Stage.SPEC, storage.BUCKET_UNUSABLE)

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator
 from launcher.failure_modes.model import Finding
 from launcher.rules.job.access_rules import (
     a_network_has_subnets_and_groups,
+    a_role_can_be_passed_to_the_job,
     buckets_are_named_by_the_jobs_region,
     encryption_has_its_price,
     encryption_is_within_a_network,
@@ -157,6 +158,7 @@ RULES: tuple[Callable[[JobSubject], Iterator[Finding]], ...] = (
     image_of_aws_is_known,
     image_uses_the_gpus,
     job_is_in_its_clusters_region,
+    a_role_can_be_passed_to_the_job,
     buckets_are_named_by_the_jobs_region,
     lustre_is_in_the_jobs_zone,
     lustre_paths_are_below_the_mount,

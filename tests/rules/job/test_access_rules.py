@@ -246,6 +246,24 @@ def test_without_a_cluster_any_region_will_do(severity_of) -> None:
     assert severity_of("S3001", region="us-east-1", output={"s3_uri": "s3://mine/out"}) is None
 
 
+@pytest.mark.parametrize(
+    ("role", "region", "found"),
+    [
+        ("arn:aws:iam::111122223333:role/Train", "us-gov-west-1", "error"),
+        ("arn:aws-us-gov:iam::111122223333:role/Train", "us-west-2", "error"),
+        ("arn:aws-cn:iam::111122223333:role/service-role/Train", "cn-north-1", None),
+        ("arn:aws-us-gov:iam::111122223333:role/Train", "us-gov-east-1", None),
+        ("arn:aws:iam::111122223333:role/aws-service-role/sagemaker.amazonaws.com/Any", "eu-west-1", "error"),
+        ("arn:aws:iam::111122223333:role/service-role/AmazonSageMaker-ExecutionRole", "eu-west-1", None),
+        (None, "us-west-2", None),
+    ],
+)
+def test_a_role_that_no_job_of_the_region_can_have(
+    severity_of, role: str | None, region: str, found: str | None
+) -> None:
+    assert severity_of("IAM001", role_arn=role, region=region, output={"s3_uri": "s3://mine/out"}) == found
+
+
 @pytest.mark.parametrize(("region", "found"), [("us-west-2", None), ("eu-west-1", "warning")])
 def test_mlflow_of_another_region_is_warned_of(severity_of, region: str, found: str | None) -> None:
     arn = f"arn:aws:sagemaker:{region}:111122223333:mlflow-app/team"
