@@ -525,14 +525,14 @@ def _is_called_anew(program: Program, function: FunctionNode, deepest: int, know
     sites = program.evaluation.callers.call_sites(function)
     if sites:
         return any(surely_runs(program, site.call, deepest - 1, known) for site in sites)
-    if any(surely_runs(program, each, deepest - 1, known) for each in _reads_of_property(program, function)):
+    if any(surely_runs(program, each, deepest - 1, known) for each in reads_of_property(program, function)):
         return True
     return (
         sites is None and any(_is_handed_to_a_caller(program, function, deepest, known))
     ) or _is_called_as_hook(program, function, deepest, known)
 
 
-def _reads_of_property(program: Program, function: FunctionNode) -> Iterator[ast.Attribute]:
+def reads_of_property(program: Program, function: FunctionNode) -> Iterator[ast.Attribute]:
     """Where a method that is a property is read, on an object of its class."""
     owner = class_of(function)
     if owner is None or isinstance(function, ast.Lambda):
