@@ -197,8 +197,8 @@ class CollectiveCalls:
     ) -> tuple[list[tuple[FunctionNode, Environment | None]], bool]:
         """The functions of the program that a call may run, and what their parameters are; whether it surely
         runs all of them, as in a loop over hooks that are written out."""
-        if (read := self.paths.properties.get(call)) is not None:
-            return [(read, None)], True
+        if (method := self.paths.methods.get(call)) is not None:
+            return [(method, None)], True
         values = alternatives(self.program.evaluation.value(call.func, environment))
         defined = [each for each in values if isinstance(each, Defined)]
         found = [each for each in (self._called(value, call, environment) for value in defined) if each]
@@ -404,7 +404,8 @@ def _is_context_manager(function: FunctionNode) -> bool:
 class CollectivePaths:
     """The calls of one program that may lead to a collective, and the functions and modules they stand in.
 
-    The read of a property runs it as a call would: `properties` has a call for each, with what it runs.
+    `methods` are those that run without their name: by the call of an object, or by the read of a property,
+    for which a call stands here.
     """
 
     def __init__(
@@ -414,7 +415,7 @@ class CollectivePaths:
         `gathering` are those that put the shards of a model together."""
         self.program = program
         self.calls: set[ast.Call] = set()
-        self.properties: dict[ast.Call, FunctionNode] = {}
+        self.methods: dict[ast.Call, FunctionNode] = {}
         self.functions: set[ast.AST] = set()
         self._named: set[str] = set()
         imported = (each.module for file in program.files for each in file.imports if each.module)
@@ -460,7 +461,7 @@ class CollectivePaths:
             yield from self._taking(scope)
         function = scope_of(call).function
         if function is not None and isinstance(function.node, FunctionNode):
-            yield from self._reads_of(function.node)
+            yield from self._unnamed_calls(function.node)
         name = _enclosing_function_name(call)
         if name is not None and name not in self._named:
             self._named.add(name)
@@ -473,13 +474,39 @@ class CollectivePaths:
                     elif isinstance(each, ast.Assign) and isinstance(each.targets[0], ast.Name):
                         yield from file.calls_of.get(each.targets[0].id, ())
 
-    def _reads_of(self, function: FunctionNode) -> Iterator[ast.Call]:
-        """A call for each read of a function that is a property."""
-        if function not in self.properties.values():
-            for read in reads_of_property(self.program, function):
-                call = like(read, ast.Call(read, [], []))
-                self.properties[call] = function
-                yield call
+    def _unnamed_calls(self, method: FunctionNode) -> Iterator[ast.Call]:
+        """The calls of objects whose `__call__` or forward pass a method is, and the reads of a property."""
+        if method in self.methods.values():
+            return
+        reads = reads_of_property(self.program, method)
+        found = [like(each, ast.Call(each, [], [])) for each in reads]
+        name = getattr(method, "name", "")
+        for definition, calls in self._calls_of_objects.items() if name in _CALLED_ON_OBJECTS else ():
+            if self._runs_when_called(definition) is method:
+                found += calls
+        self.methods |= dict.fromkeys(found, method)
+        yield from found
+
+    def _runs_when_called(self, definition: ast.ClassDef) -> ast.AST | None:
+        """The method that a call of an object of a class runs: of a module of torch, its forward pass."""
+        bindings_of = self.program.evaluation.attributes.bindings_in_class
+        is_module = any(self.program.qualified(each) == "torch.nn.Module" for each in definition.bases)
+        for name in _CALLED_ON_OBJECTS if is_module else _CALLED_ON_OBJECTS[:1]:
+            if found := bindings_of(definition, name):
+                return found[0].node if len(found) == 1 else None
+        return None
+
+    @cached_property
+    def _calls_of_objects(self) -> Mapping[ast.ClassDef, list[ast.Call]]:
+        """Where objects of the program's classes are called, by their class."""
+        found: dict[ast.ClassDef, list[ast.Call]] = {}
+        for file in self.program.files:
+            for call in file.calls:
+                named = isinstance(call.func, ast.Name | ast.Attribute)
+                made = self.program.value(call.func) if named else None
+                if isinstance(made, Made):
+                    found.setdefault(made.definition, []).append(call)
+        return found
 
     def _handed_on(self, name: str) -> Iterator[ast.Call]:
         """The calls that hand on what has this name, and those of the parameter that gets it."""
@@ -509,6 +536,7 @@ def may_be_collective(program: Program, call: ast.Call) -> bool:
     return any(isinstance(each, External) and each.name in COLLECTIVES for each in called)
 
 
+_CALLED_ON_OBJECTS = ("__call__", "forward")
 _CONSUMERS = frozenset({"list", "tuple", "set", "dict", "sum", "min", "max", "sorted"})
 
 

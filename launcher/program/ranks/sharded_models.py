@@ -39,7 +39,7 @@ class Gathering(Enum):
 
 _FULL_SHARD = "torch.distributed.fsdp.ShardingStrategy.FULL_SHARD"
 _GROUP_ARGUMENTS = ("process_group", "device_mesh", "mesh", "mpu")
-_ENGINE = "deepspeed.DeepSpeedEngine"
+_ENGINE = "deepspeed.initialize"
 _GATHERED_PARAMETERS = "deepspeed.zero.GatheredParameters"
 _GIVING_ALL = ("enumerate", "list", "sorted", "reversed", "tqdm", "dict")
 """What gives all elements of what it is given."""
@@ -96,7 +96,7 @@ class ShardedModels:
         """The calls that make an engine of ZeRO stage 3, by a configuration that is written out."""
         return {
             call
-            for call, _ in self.program.calls("deepspeed.initialize")
+            for call, _ in self.program.calls(_ENGINE)
             if not any(argument_of(call, each) for each in _GROUP_ARGUMENTS)
             and (given := argument_of(call, "config", 7) or argument_of(call, "config_params")) is not None
             and all(map(self._is_of_stage_three, origins(self.program, given)))
@@ -139,7 +139,7 @@ class ShardedModels:
         if isinstance(model, ast.Attribute) and model.attr == "module":
             model = model.value
         made = self.program.value(model)
-        return isinstance(made, Instance) and made.name == _ENGINE and made.call in self._engines
+        return isinstance(made, Instance) and made.item == 0 and made.call in self._engines
 
     def _is_of_tensors(self, model: ast.expr) -> bool:
         """Whether the parameters of a model are DTensors, which `fully_shard` makes of them."""

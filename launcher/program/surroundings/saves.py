@@ -19,11 +19,15 @@ SAVERS = {
     "joblib.dump": ("filename", 1),
     "torch.onnx.export": ("f", 2),
     **dict.fromkeys(("torch.jit.script.save", "torch.jit.trace.save"), ("f", 0)),
+    "torch_xla.xla_model.save": ("file_or_path", 1),
 }
 """What writes a checkpoint to one file, and which argument is its path.
 
 Not texts such as metrics.json, which are small and the same, nor pickle and numpy, which also write caches.
 """
+
+WRITE_ON_ONE_RANK = {"torch_xla.xla_model.save": ("master_only", 2)}
+"""Those which all ranks call and one of each host alone writes, unless this argument is False."""
 
 SAVED_FOLDER = ("save_directory", 0)
 """Where a transformers model is saved."""

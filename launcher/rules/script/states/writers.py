@@ -21,9 +21,11 @@ from launcher.program.ranks.uniformity import Uniformity
 from launcher.program.surroundings.saves import (
     SAVED_FOLDER,
     SAVERS,
+    WRITE_ON_ONE_RANK,
     path_of_file,
 )
 from launcher.program.values import (
+    Constant,
     Instance,
     RankKind,
     RankValue,
@@ -42,10 +44,10 @@ def one_rank_writes_a_file(program: Program) -> Iterator[Finding]:
     The ranks overwrite each other's file, in the middle of the write where the file system is shared. A path
     that may differ between ranks, and a save that some ranks may not come to, say nothing; nor does one of
     each host below /tmp, which each has for itself. The same holds for safetensors, joblib, torch.jit and
-    save_pretrained of a transformers model, and, as a warning, for a text that the program goes on to read,
-    such as a configuration of DeepSpeed: another rank may have emptied it just then. Information of a
-    document that is only written, by `json.dump` or its like. A test of one rank that `or` joins with one of
-    how far the training is lets every rank save then.
+    save_pretrained of a transformers model, for torch_xla's save with `master_only=False`, and, as a warning,
+    for a text that the program goes on to read, such as a configuration of DeepSpeed: another rank may have
+    emptied it just then. Information of a document that is only written, by `json.dump` or its like. A test
+    of one rank that `or` joins with one of how far the training is lets every rank save then.
 
     Informational where the script comes to nothing that makes it one of several processes, as a converter
     does that shares a module with the training, and where only what it imports makes the group, as inference.
@@ -72,6 +74,9 @@ def one_rank_writes_a_file(program: Program) -> Iterator[Finding]:
         where = ("file", 0) if name == "open" else _DOCUMENTS.get(name) or SAVERS.get(name, SAVED_FOLDER)
         told = _LESS.get(name, Severity.INFO if name in _DOCUMENTS else None)
         path = path_of_file(program, argument_of(call, *where))
+        by_itself = WRITE_ON_ONE_RANK.get(name)
+        if by_itself and not _is_off(program, argument_of(call, *by_itself)):
+            continue
         if path is None or (name in _DOCUMENTS and path is argument_of(call, *where)):
             continue
         who = participants.ranks_running(call)
@@ -85,10 +90,11 @@ def one_rank_writes_a_file(program: Program) -> Iterator[Finding]:
                 call,
                 f"every rank saves to `{written}`: they overwrite each other, on a shared file system in the "
                 "middle of the write, and the file that is left may be torn",
-                remedy="Save on one rank, under `if dist.get_rank() == 0:`, or put the rank into the file's "
-                "name where each rank holds another part.",
+                remedy=f"Leave out `{by_itself[0]}=False`, {_OR_BY_NAME}"
+                if by_itself
+                else f"Save on one rank, under `if dist.get_rank() == 0:`, {_OR_BY_NAME}",
                 severity=severity or told,
-                fix=None if participants.early else guard_by_rank_zero(call),
+                fix=None if participants.early or by_itself else guard_by_rank_zero(call),
                 related=[related_at(each, "asked before there is a group") for each in participants.early],
             )
         elif who is None and (counted := _also_for_all(program, call)) is not None:
@@ -118,6 +124,13 @@ def one_rank_writes_a_file(program: Program) -> Iterator[Finding]:
                 severity=severity or told or Severity.WARNING,
                 related=[] if who.test is None else [related_at(who.test, "true on one rank of every host")],
             )
+
+
+_OR_BY_NAME = "or put the rank into the file's name where each rank holds another part."
+
+
+def _is_off(program: Program, given: ast.expr | None) -> bool:
+    return given is not None and program.value(given) == Constant(False)
 
 
 def _also_for_all(program: Program, call: ast.Call) -> ast.expr | None:
