@@ -40,7 +40,8 @@ from launcher.rules.script.collectives import (
     collectives_are_run_by_every_rank,
     no_collectives_in_exception_handlers,
 )
-from launcher.rules.script.data.data_files import channels_are_there, listings_are_sorted, one_rank_downloads
+from launcher.rules.script.data.data_files import channels_are_there, listings_are_sorted
+from launcher.rules.script.data.downloads import one_rank_downloads
 from launcher.rules.script.data.epochs import samplers_know_the_epoch
 from launcher.rules.script.data.samplers import (
     samplers_are_used,
