@@ -368,9 +368,10 @@ def _may_be_tensors(method: Value) -> bool:
 
 
 def _callables_named_in(given: ast.expr) -> list[ast.expr]:
-    """The names, attributes and lambdas in what a call is given."""
+    """The names, attributes and lambdas in what a call is given; of `self.path` not `self`."""
     kinds = ast.Name | ast.Attribute | ast.Lambda
-    return [each for each in ast.walk(given) if isinstance(each, kinds)]
+    found = (each for each in ast.walk(given) if isinstance(each, kinds))
+    return [each for each in found if not isinstance(parent_of(each), ast.Attribute)]
 
 
 def _functions_of(definition: ast.AST | None) -> list[FunctionNode]:

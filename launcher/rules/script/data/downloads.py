@@ -9,7 +9,8 @@ from collections.abc import Collection, Iterator
 from launcher.failure_modes import data
 from launcher.failure_modes.model import Finding, Severity, Stage
 from launcher.failure_modes.registry import finds
-from launcher.program.dataflow import all_arguments, argument_of, parts_of
+from launcher.program.bindings import CallSite
+from launcher.program.dataflow import all_arguments, argument_of, origins, parts_of
 from launcher.program.index import (
     FunctionNode,
     ancestors,
@@ -17,11 +18,12 @@ from launcher.program.index import (
     file_of,
     is_main_guard,
     last_name,
+    parent_of,
     scope_of,
 )
 from launcher.program.process_environment import COMMANDS, process_starts
 from launcher.program.program import Program
-from launcher.program.ranks.guards import Guards
+from launcher.program.ranks.guards import Guards, branches_leaving_before, is_in_body
 from launcher.program.ranks.participants import Participants
 from launcher.program.ranks.reachability import Reachability
 from launcher.program.ranks.truths import Guard
@@ -34,6 +36,7 @@ from launcher.program.values import (
     RankValue,
     Value,
     alternatives,
+    is_path,
 )
 from launcher.rules.script.data.loaders import names_in
 from launcher.rules.script.data.shards import class_around
@@ -65,15 +68,22 @@ FETCHING = (
 )
 """What writes files in place, without a lock. huggingface_hub and datasets take locks, and are not here."""
 
-_DATASETS = ("torchvision.datasets.", "torchaudio.datasets.")
+DATASETS = ("torchvision.datasets.", "torchaudio.datasets.")
+"""How the names of data sets begin that are downloaded into a folder."""
 _GROUP = (
     "torch.distributed.init_process_group",
     "deepspeed.init_distributed",
     "horovod.torch.init",
 )
-_EXISTENCE = frozenset(
-    {"os.path.exists", "os.path.isfile", "os.path.isdir", "pathlib.Path.exists", "pathlib.Path.is_dir"}
+EXISTENCE = frozenset(
+    {"os.path.exists", "os.path.isfile", "os.path.isdir"}
+    | {"pathlib.Path.exists", "pathlib.Path.is_file", "pathlib.Path.is_dir"}
 )
+"""What asks whether a file or folder is there."""
+_MISSING = ("FileNotFoundError", "OSError", "IOError", "EnvironmentError")
+"""Exceptions of what opens a file that is not there; on the first run they come on all ranks."""
+_TORN = ("EOFError", "UnpicklingError", "JSONDecodeError", "ValueError", "KeyError")
+"""Those of one that holds something else, which are often caught beside them."""
 _LOOKING_INTO = ("any", "len", "list", "bool", "sorted")
 _ABOUT_FILES = frozenset({"endswith", "startswith", "is_file", "iterdir", "listdir", "glob", "getsize"})
 _OPENING_URLS = (
@@ -133,7 +143,7 @@ def one_rank_downloads(program: Program) -> Iterator[Finding]:
         call for call, _ in program.calls(*_GROUP)
     ):
         return
-    paths = _Paths(program)
+    paths = _Paths(program, [call for call, _ in found])
     # After a rank has fetched it alone, the others find it there.
     fetched = {name for call, name in found if paths.is_guarded(call)}
     for call, name in found:
@@ -161,7 +171,7 @@ def fetches(program: Program) -> Iterator[tuple[ast.Call, str]]:
     for file in program.files:
         for call in file.calls:
             download = argument_of(call, "download")
-            absent = isinstance(download, ast.UnaryOp) and program.qualified(download.operand) in _EXISTENCE
+            absent = isinstance(download, ast.UnaryOp) and program.qualified(download.operand) in EXISTENCE
             if download is not None and (absent or program.value(download) == Constant(True)):
                 names = [_dataset_of(program, each) for each in alternatives(program.value(call.func))]
                 if names[0] and all(names):
@@ -193,7 +203,7 @@ def _dataset_of(program: Program, kind: Value, depth: int = 4) -> str | None:
     """The data set of a library that something is, or that a class of the program is made of and hands its
     `download` to."""
     if isinstance(kind, External):
-        return kind.name if kind.name.startswith(_DATASETS) else None
+        return kind.name if kind.name.startswith(DATASETS) else None
     if not isinstance(kind, Defined) or not isinstance(kind.node, ast.ClassDef) or not depth:
         return None
     own = next((each for each in kind.node.body if getattr(each, "name", "") == "__init__"), None)
@@ -231,48 +241,123 @@ def _writes_of_urls(program: Program) -> Iterator[ast.Call]:
                 yield call
 
 
-_WRITERS = dict.fromkeys(("numpy.save", "numpy.savez", "numpy.savez_compressed"), ("file", 0))
+WRITERS = dict.fromkeys(("numpy.save", "numpy.savez", "numpy.savez_compressed"), ("file", 0))
 """Functions that write a cache, and which argument is its file; torch.save is looked at as a checkpoint."""
-_WRITING_METHODS = ("save", "save_to_disk", "to_csv", "to_parquet", "to_pickle", "save_model")
+WRITING_METHODS = ("save", "save_to_disk", "to_csv", "to_parquet", "to_pickle", "tofile", "save_model")
 """Methods of tables and tokenizers that write the file or folder which they are given first."""
 
 
 def _caches(program: Program) -> Iterator[tuple[ast.Call, str]]:
     """What is written where it is not there: `if not os.path.exists(path): torch.save(made, path)`."""
-    for call, name in program.calls(*_WRITERS):
-        if _is_made_once(program, call, argument_of(call, *_WRITERS[name])):
+    for call, name in program.calls(*WRITERS):
+        if is_made_once(program, call, argument_of(call, *WRITERS[name])):
             yield call, name
+    for call, name in program.calls("torch.save"):
+        # Where all come there for sure, it is found as a checkpoint.
+        whole = program.analysis(Participants).ranks_running(call) is True
+        if not whole and is_made_once(program, call, argument_of(call, "f", 1)):
+            yield call, name
+    for call, path in opened_to_write(program):
+        if is_made_once(program, call, path):
+            yield call, "open"
     for file in program.files:
-        for call in file.calls_of.get("open", ()):
-            mode = argument_of(call, "mode", 1)
-            written = isinstance(mode, ast.Constant) and str(mode.value)[:1] in ("w", "x")
-            if written and _is_made_once(program, call, argument_of(call, "file", 0)):
-                yield call, "open"
-        for method in _WRITING_METHODS:
+        for method in WRITING_METHODS:
             for call in file.calls_of.get(method, ()):
                 known = program.qualified(call.func) or ""
-                if known not in _WRITERS and call.args and _is_made_once(program, call, call.args[0]):
+                others = known not in (*WRITERS, "torch.save") and call.args
+                if others and is_made_once(program, call, call.args[0]):
                     yield call, ast.unparse(call.func)
 
 
-def _is_made_once(program: Program, write: ast.Call, path: ast.expr | None) -> bool:
-    """Whether a file is written because a test around it did not find it there."""
-    if path is None:
-        return False
-    written = {ast.unparse(each) for each in (path, *getattr(path, "args", ()))}
-    inner: ast.AST = write
-    for outer in ancestors(write):
-        if isinstance(outer, FunctionNode):
-            break
+def opened_to_write(program: Program) -> Iterator[tuple[ast.Call, ast.expr]]:
+    """Where a file is opened that is then written, or written at once, and its path."""
+    for file in program.files:
+        for call in file.calls_of.get("open", ()):
+            owner = _path_of_method(program, call)
+            mode = argument_of(call, "mode", 1 if owner is None else 0)
+            path = argument_of(call, "file", 0) if owner is None else owner
+            if path is not None and isinstance(mode, ast.Constant) and str(mode.value)[:1] in ("w", "x"):
+                yield call, path
+        for method in ("write_text", "write_bytes"):
+            for call in file.calls_of.get(method, ()):
+                if (owner := _path_of_method(program, call)) is not None:
+                    yield call, owner
+
+
+def _path_of_method(program: Program, call: ast.Call) -> ast.expr | None:
+    """The path of pathlib whose method is called."""
+    owner = call.func.value if isinstance(call.func, ast.Attribute) else None
+    return owner if owner is not None and is_path(program.value(owner)) else None
+
+
+def is_made_once(program: Program, write: ast.Call, path: ast.expr | None) -> bool:
+    """Whether a file is written because it was not found: by a test, or by the exception of opening it, here
+    or around all calls of the function."""
+    return path is not None and _is_missing_at(program, write, _spellings(program, path), path, 3)
+
+
+def _is_missing_at(
+    program: Program, node: ast.AST, written: frozenset[str], path: ast.expr, depth: int
+) -> bool:
+    inner = node
+    for outer in ancestors(node):
+        tests = [(each.test, True) for each in branches_leaving_before(outer, inner)]
         if isinstance(outer, ast.If) and inner is not outer.test:
-            absent = isinstance(outer.test, ast.UnaryOp) and isinstance(outer.test.op, ast.Not)
-            asked = outer.test.operand if isinstance(outer.test, ast.UnaryOp) else outer.test
-            is_missing = absent if inner in outer.body else not absent
-            if is_missing and isinstance(asked, ast.Call) and program.qualified(asked.func) in _EXISTENCE:
-                of = asked.args[:1] or [getattr(asked.func, "value", asked)]
-                return ast.unparse(of[0]) in written
+            tests.append((outer.test, not is_in_body(outer, inner)))
+        if any(_asks_for(program, test, written, there=there) for test, there in tests):
+            return True
+        if isinstance(outer, ast.ExceptHandler) and catches_missing_files(outer):
+            tried = parent_of(outer)
+            body = tried.body if isinstance(tried, ast.Try) else []
+            given = [one for each in body for one in ast.walk(each) if isinstance(one, ast.expr)]
+            return any(not written.isdisjoint(_spellings(program, each)) for each in given)
+        if isinstance(outer, FunctionNode):
+            sites = program.evaluation.callers.call_sites(outer) if depth else None
+            return bool(sites) and all(
+                _is_missing_at(program, each.call, *_as_given(program, each, written, path), depth - 1)
+                for each in sites or ()
+            )
         inner = outer
     return False
+
+
+def _as_given(
+    program: Program, site: CallSite, written: frozenset[str], path: ast.expr
+) -> tuple[frozenset[str], ast.expr]:
+    """How a path is written where its function is called."""
+    sources = program.evaluation.sources(path) if isinstance(path, ast.Name) else []
+    parameter = sources[0].node if len(sources) == 1 else None
+    given = site.given(parameter) if isinstance(parameter, ast.arg) else None
+    if given is not None:
+        return _spellings(program, given), given
+    same_class = class_around(site.call) is class_around(path)
+    return frozenset(each for each in written if same_class or not each.startswith("self.")), path
+
+
+def _asks_for(program: Program, test: ast.expr, written: frozenset[str], *, there: bool) -> bool:
+    """Whether a test asks if a file is there, or if it is not, alone or beside others."""
+    if isinstance(test, ast.BoolOp):
+        return any(_asks_for(program, each, written, there=there) for each in test.values)
+    if isinstance(test, ast.UnaryOp) and isinstance(test.op, ast.Not):
+        return _asks_for(program, test.operand, written, there=not there)
+    if not there or not isinstance(test, ast.Call) or program.qualified(test.func) not in EXISTENCE:
+        return False
+    asked = test.args[0] if test.args else getattr(test.func, "value", test)
+    return not written.isdisjoint(_spellings(program, asked))
+
+
+def _spellings(program: Program, path: ast.expr) -> frozenset[str]:
+    """How a path is written: by its name, by what that was set to, and without `str(...)` around it."""
+    inner = path.args if isinstance(path, ast.Call) and len(path.args) == 1 else []
+    made = [each for one in (path, *inner) for each in (one, *origins(program, one)) if each is not None]
+    return frozenset(map(ast.unparse, made))
+
+
+def catches_missing_files(handler: ast.ExceptHandler) -> bool:
+    """Whether a handler is for the exceptions of a file that is not there, to which all ranks come alike."""
+    kinds = getattr(handler.type, "elts", [handler.type])
+    names = {last_name(each) for each in kinds if each is not None}
+    return not names.isdisjoint(_MISSING) and names <= {*_MISSING, *_TORN}
 
 
 def _differs(program: Program, call: ast.Call) -> bool:
@@ -288,11 +373,15 @@ def _differs(program: Program, call: ast.Call) -> bool:
     )
 
 
+_NAMED = (ast.FunctionDef, ast.ClassDef)
+
+
 class _Paths:
     """The ways from the start of a program to a call."""
 
-    def __init__(self, program: Program) -> None:
+    def __init__(self, program: Program, made: Collection[ast.Call]) -> None:
         self.program = program
+        self.makers = {each.name for call in made for each in ancestors(call) if isinstance(each, _NAMED)}
         self.uniformity = program.analysis(Uniformity)
         # A program that is started is mostly a tool, and no parent of ranks.
         self.spawns = frozenset(
@@ -348,7 +437,9 @@ class _Paths:
                 return False
             if isinstance(outer, ast.With) and not all(self._is_harmless(each) for each in outer.items):
                 return False
-            if isinstance(outer, ast.While | ast.Match | ast.ExceptHandler | ast.ClassDef):
+            if isinstance(outer, ast.ExceptHandler) and not catches_missing_files(outer):
+                return False
+            if isinstance(outer, ast.While | ast.Match | ast.ClassDef):
                 return False
             inner = outer
         return not self._waits_before(node, fetching)
@@ -380,7 +471,7 @@ class _Paths:
         """Whether an expression asks which files there are, how they end, or how many: not what a rank is."""
         if isinstance(node, ast.Call) and node.args and last_name(node.func) in _LOOKING_INTO:
             return self._asks_for_files(node.args[0])
-        if self.program.qualified(node) in _EXISTENCE:
+        if self.program.qualified(node) in EXISTENCE:
             return True
         if not isinstance(node, ast.Call):
             return isinstance(node, ast.Attribute) and node.attr in ("suffix", "suffixes", "stem")
@@ -450,7 +541,7 @@ class _Paths:
         of these functions."""
         names = {getattr(each, "name", None) for each in fetching}
         names |= {getattr(class_around(each), "name", None) for each in fetching}
-        names -= {None}
+        names = (names | self.makers) - {None}
         file = scope_of(node).file
         return any(
             isinstance(branch, ast.If)
