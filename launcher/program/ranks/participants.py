@@ -203,15 +203,24 @@ class Participants:
             if not self.keeps_every_rank(decorator):
                 return None
         sites = self.program.evaluation.callers.call_sites(function)
-        if not sites:
+        calls = self._makers_of_field(function) or [site.call for site in sites or ()]
+        if not calls:
             return None
-        found = [True if site.call in self._spawning else self.ranks_running(site.call) for site in sites]
+        found = [True if call in self._spawning else self.ranks_running(call) for call in calls]
         if True in found:
             return True
         guards = [each for each in found if isinstance(each, Guard)]
         if None in found or not guards:
             return None
         return guards[0]
+
+    def _makers_of_field(self, factory: FunctionNode) -> list[ast.Call]:
+        """The calls of a dataclass that run the factory of a field, where that is written in the class."""
+        keyword = parent_of(factory)
+        if not isinstance(keyword, ast.keyword) or keyword.arg != "default_factory":
+            return []
+        definition = next((each for each in ancestors(factory) if isinstance(each, ast.ClassDef)), None)
+        return self.program.evaluation.callers.constructions(definition) if definition else []
 
 
 def _intersect(one: Truth, other: Truth) -> Truth:

@@ -552,12 +552,7 @@ def _is_called_as_hook(program: Program, function: FunctionNode, deepest: int, k
     owner = class_of(function)
     if owner is None or isinstance(function, ast.Lambda) or function.name.startswith("__"):
         return False
-    made = [
-        call
-        for file in program.mentioning(owner.name)
-        for call in file.calls_of.get(owner.name, ())
-        if program.value(call.func) == Defined(owner)
-    ]
+    made = program.evaluation.callers.constructions(owner)
     return any(surely_runs(program, call, deepest - 1, known) for call in made) and any(
         surely_runs(program, call, deepest - 1, known) for call in _hook_calls(program, function.name)
     )

@@ -41,6 +41,7 @@ def _behind(program: Program, node: ast.AST, depth: int) -> Iterator[ast.Call]:
         if isinstance(outer, ast.With):
             yield from _contexts(program, outer, depth)
         if isinstance(outer, FunctionNode):
+            yield from _wrapping(program, outer)
             sites = program.evaluation.callers.call_sites(outer) if depth else None
             if sites is not None and len(sites) == 1:
                 yield from _behind(program, sites[0].call, depth - 1)
@@ -117,4 +118,13 @@ def _called(program: Program, calls: Sequence[ast.Call] | set[ast.Call], depth: 
             made = program.evaluation.attributes.bindings_in_class(function, "__init__")
             function = made[0].node if len(made) == 1 else None
         if isinstance(function, ast.FunctionDef):
+            yield from _wrapping(program, function)
             yield from _run(program, function.body, depth - 1)
+
+
+def _wrapping(program: Program, function: FunctionNode) -> Iterator[ast.Call]:
+    """The calls in the decorators of a function that the program defines, which may stand around its own."""
+    for decorator in getattr(function, "decorator_list", ()):
+        made = program.value(decorator)
+        if isinstance(made, Defined):
+            yield from (each for each in ast.walk(made.node) if isinstance(each, ast.Call))

@@ -137,8 +137,9 @@ def one_rank_downloads(program: Program) -> Iterator[Finding]:
 
     Source: torchvision/datasets/utils.py, which writes to the final name, without a lock.
     """
-    caches = list(_caches(program))
-    found = [*fetches(program), *caches]
+    found = list(fetches(program))
+    fetching = {call for call, _ in found}
+    found += [each for each in _caches(program) if each[0] not in fetching]
     if not found or not program.analysis(Reachability).joins_others(
         call for call, _ in program.calls(*_GROUP)
     ):
@@ -153,7 +154,7 @@ def one_rank_downloads(program: Program) -> Iterator[Finding]:
                 call,
                 f"every rank runs {short_name(name)} at the same moment, into one folder: one reads what "
                 "another has half written",
-                severity=Severity.WARNING if any(call is each for each, _ in caches) else None,
+                severity=None if call in fetching else Severity.WARNING,
             )
 
 

@@ -10,13 +10,12 @@ from itertools import islice
 from launcher.failure_modes import data
 from launcher.failure_modes.model import Finding, Severity, Stage
 from launcher.failure_modes.registry import finds
-from launcher.program.dataflow import argument_of, origins, text_parts
+from launcher.program.dataflow import argument_of
 from launcher.program.index import (
     FunctionNode,
     ancestors,
     ancestors_in_function,
     last_name,
-    scope_of,
 )
 from launcher.program.program import Program, joining_calls
 from launcher.program.ranks.collective_calls import may_be_collective
@@ -26,8 +25,8 @@ from launcher.program.ranks.participants import Participants
 from launcher.program.ranks.reachability import Reachability
 from launcher.program.ranks.sequence import calls_behind
 from launcher.program.ranks.truths import Guard
-from launcher.program.surroundings.saves import is_a_cache
-from launcher.program.values import Constant, External, alternatives, is_path
+from launcher.program.surroundings.saves import is_a_cache, spelling_of_path
+from launcher.program.values import External, alternatives, is_path
 from launcher.rules.script.data.downloads import (
     DATASETS,
     WRITERS,
@@ -36,7 +35,6 @@ from launcher.rules.script.data.downloads import (
     is_made_once,
     opened_to_write,
 )
-from launcher.rules.script.data.shards import class_around
 from launcher.rules.script.findings import finding_at, related_at
 
 _DESTINATIONS = {
@@ -156,13 +154,13 @@ def _writes(program: Program) -> Iterator[tuple[ast.Call, ast.expr, str]]:
 
 def _read_behind(program: Program, write: ast.Call, path: ast.expr, name: str) -> ast.Call | None:
     """Where every rank surely reads next what a call writes, with nothing between that may let it wait."""
-    written = _spelling(program, path)
+    written = spelling_of_path(program, path)
     ranks_running = program.analysis(Participants).ranks_running
     for call in islice(calls_behind(program, write), _MOST_CALLS) if written else ():
         if may_wait(program, call):
             return None
         for read in _paths_read(program, call, name):
-            spelled = _spelling(program, read) or ""
+            spelled = spelling_of_path(program, read) or ""
             within = name.endswith(_FOLDERS) and spelled.startswith(f"{written}/")
             if (spelled == written or within) and ranks_running(call) is True and _is_open(program, call):
                 return call
@@ -235,26 +233,3 @@ def _others_wait(program: Program, node: ast.AST, depth: int = 5) -> bool:
             return any(_others_wait(program, each.call, depth - 1) for each in sites or ())
         inner = outer
     return False
-
-
-def _spelling(program: Program, node: ast.expr, depth: int = 10) -> str | None:
-    """A text that is the same for two paths that surely are the same, wherever they are written."""
-    value = program.value(node)
-    if isinstance(value, Constant):
-        return str(value.value)
-    if not depth:
-        return None
-    parts, between = text_parts(program, node)
-    if parts:
-        texts = [_spelling(program, each, depth - 1) for each in parts]
-        return None if None in texts else between.join(each for each in texts if each)
-    made = origins(program, node)
-    if len(made) == 1 and made[0] is not None and made[0] is not node:
-        return _spelling(program, made[0], depth - 1)
-    if isinstance(node, ast.Attribute):
-        owner = _spelling(program, node.value, depth - 1)
-        return None if owner is None else f"{owner}.{node.attr}"
-    if isinstance(node, ast.Name):
-        holder = class_around(node) if node.id == "self" else scope_of(node).holder_of(node.id)
-        return f"<{node.id} {id(holder)}>"
-    return f"<{id(node)}>" if isinstance(node, ast.Call) else None
