@@ -530,7 +530,7 @@ def _own_to_a_process(program: Program, call: ast.Call) -> str | None:
     return name if _tells_seconds(program, call, name) else None
 
 
-_OF_A_TIME = ("time.strftime", "time.ctime", "time.asctime")
+_OF_A_TIME = ("time.strftime", "time.ctime", "time.asctime", "time.localtime", "time.gmtime")
 _SECONDS = re.compile("%[-#]?[SsfTXcr]")
 
 

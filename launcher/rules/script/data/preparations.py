@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import ast
+import builtins
 import re
+import sys
 from collections.abc import Iterator
 from itertools import islice
 
@@ -26,7 +28,7 @@ from launcher.program.ranks.reachability import Reachability
 from launcher.program.ranks.sequence import calls_behind
 from launcher.program.ranks.truths import Guard
 from launcher.program.surroundings.saves import is_a_cache, spelling_of_path
-from launcher.program.values import External, alternatives, is_path
+from launcher.program.values import External, alternatives, is_import_of, is_path
 from launcher.rules.script.data.downloads import (
     DATASETS,
     WRITERS,
@@ -208,11 +210,18 @@ def may_wait(program: Program, call: ast.Call) -> bool:
     if may_be_collective(program, call) or _WAITING.search(last_name(call.func) or ""):
         return True
     for each in alternatives(program.value(call.func)):
-        if isinstance(each, External) and each.name.startswith(_LIBRARIES_OF_RANKS):
-            last = each.name.rpartition(".")[2]
-            if not last.startswith(("get_", "is_", "local_", "global_")):
-                return True
+        if isinstance(each, External) and _is_of_ranks(each.name):
+            return True
     return program.analysis(FunctionSummaries).collective_calls.calls_the_unknown([call], None)
+
+
+def _is_of_ranks(name: str) -> bool:
+    """Whether a library's call may let a rank wait; of a library that nobody knows each may."""
+    library, last = name.partition(".")[0], name.rpartition(".")[2]
+    if name.startswith(_LIBRARIES_OF_RANKS):
+        return not last.startswith(("get_", "is_", "local_", "global_"))
+    known = library in sys.stdlib_module_names or hasattr(builtins, library)
+    return not known and not is_import_of(name, "plain_imports")
 
 
 def _others_wait(program: Program, node: ast.AST, depth: int = 5) -> bool:
