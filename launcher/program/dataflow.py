@@ -310,6 +310,7 @@ def parts_of(program: Program, node: ast.expr) -> Iterator[ast.AST]:
             if isinstance(part, ast.Call):
                 called = program.value(part.func)
                 waiting += _returned_expressions(called.node) if isinstance(called, Defined) else []
+                waiting += filter(None, [_default_of_field(program, part)])
             elif isinstance(part, ast.Name | ast.Attribute | ast.Subscript):
                 for binding in program.evaluation.sources(part):
                     if binding.kind is BindingKind.LOOPED:

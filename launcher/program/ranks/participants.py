@@ -60,6 +60,9 @@ _MAYBE_RANK_WORDS = ("zero", "proc", "save", "writer")
 Both only silence: where nobody knows, nothing is said. `epoch % args.save_every == 0` is known.
 """
 
+_UP_TO_CLASS = 4
+"""The factory of a field stands in a keyword, its call and an assignment of the class."""
+
 _PROCESS_WORDS = ("gpu", "device", "local", "single", "distrib", "ddp", "parallel", "multi")
 """In the names of what may be a rank, or tell a run of one process from one of several: `args.gpu == 0`.
 
@@ -215,12 +218,19 @@ class Participants:
         return guards[0]
 
     def _makers_of_field(self, factory: FunctionNode) -> list[ast.Call]:
-        """The calls of a dataclass that run the factory of a field, where that is written in the class."""
-        keyword = parent_of(factory)
-        if not isinstance(keyword, ast.keyword) or keyword.arg != "default_factory":
+        """The calls of dataclasses that run the factory of a field, where it is handed to nothing else."""
+        uses: list[ast.expr] = [factory] if isinstance(factory, ast.Lambda) else []
+        for file in self.program.mentioning(factory.name) if not isinstance(factory, ast.Lambda) else ():
+            names = file.names.get(getattr(factory, "name", ""), ())
+            uses += [each for each in names if self.program.value(each) == Defined(factory)]
+        keywords = [parent_of(each) for each in uses]
+        if not all(isinstance(each, ast.keyword) and each.arg == "default_factory" for each in keywords):
             return []
-        definition = next((each for each in ancestors(factory) if isinstance(each, ast.ClassDef)), None)
-        return self.program.evaluation.callers.constructions(definition) if definition else []
+        holders = [
+            next((one for one in ancestors(each) if isinstance(one, ast.ClassDef)), None) for each in uses
+        ]
+        constructions = self.program.evaluation.callers.constructions
+        return [call for each in holders if each is not None for call in constructions(each)]
 
 
 def _intersect(one: Truth, other: Truth) -> Truth:

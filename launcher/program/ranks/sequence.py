@@ -113,7 +113,7 @@ def _called(program: Program, calls: Sequence[ast.Call] | set[ast.Call], depth: 
     for call in sorted(calls, key=lambda each: (each.end_lineno or 0, each.end_col_offset or 0)):
         yield call
         called = program.value(call.func)
-        function = called.node if isinstance(called, Defined) and depth else None
+        function: ast.AST | None = called.node if isinstance(called, Defined) and depth else None
         if isinstance(function, ast.ClassDef):
             made = program.evaluation.attributes.bindings_in_class(function, "__init__")
             function = made[0].node if len(made) == 1 else None

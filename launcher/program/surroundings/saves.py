@@ -99,7 +99,7 @@ def spelling_of_path(program: Program, path: ast.expr, depth: int = 10) -> str |
         function = scope_of(path).function
         own = class_of(function.node) if path.id == "self" and function is not None else None
         return f"<{path.id} {id(own or scope_of(path).holder_of(path.id))}>"
-    return f"<{id(path)}>" if isinstance(path, ast.Call) else None
+    return f"<{id(path)}>"  # The same expression, such as a call, by whatever names.
 
 
 def state_saves(program: Program) -> Iterator[tuple[ast.Call, ast.expr]]:
