@@ -255,9 +255,9 @@ class CollectiveCalls:
         }
         return node, known or None
 
-    def calls_the_unknown(self, statements: Sequence[ast.stmt], environment: Environment | None) -> bool:
-        """Whether these statements call what nobody can resolve, and which so may run anything."""
-        pending: list[ast.AST] = list(statements)
+    def calls_the_unknown(self, nodes: Sequence[ast.AST], environment: Environment | None) -> bool:
+        """Whether these statements or expressions call what nobody can resolve, and which so may run anything."""
+        pending: list[ast.AST] = list(nodes)
         while pending:
             node = pending.pop()
             if isinstance(node, ast.Call):

@@ -69,7 +69,8 @@ _READERS = {
     "sentencepiece.SentencePieceProcessor": ("model_file", 0),
     "torchvision.datasets.ImageFolder": ("root", 0),
     "os.listdir": ("path", 0),
-    **dict.fromkeys((f"pandas.read_{each}" for each in ("csv", "pickle", "parquet", "json")), (None, 0)),
+    **dict.fromkeys(("pandas.read_csv", "pandas.read_pickle"), ("filepath_or_buffer", 0)),
+    **dict.fromkeys(("pandas.read_parquet", "pandas.read_feather"), ("path", 0)),
 }
 """What reads a file or folder, and which argument says which."""
 
