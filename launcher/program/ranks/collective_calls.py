@@ -256,7 +256,7 @@ class CollectiveCalls:
         return node, known or None
 
     def calls_the_unknown(self, nodes: Sequence[ast.AST], environment: Environment | None) -> bool:
-        """Whether these statements or expressions call what nobody can resolve, and which so may run anything."""
+        """Whether these statements or expressions call what nobody can resolve, which so may run anything."""
         pending: list[ast.AST] = list(nodes)
         while pending:
             node = pending.pop()
