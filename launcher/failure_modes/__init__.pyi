@@ -53,6 +53,7 @@ class _Checkpoints:
     NOTHING_TO_RESUME_FROM: FailureMode
     PATH_NOT_KEPT: FailureMode
     RANKS_WRITE_SAME_FILE: FailureMode
+    RANKS_NAME_OTHER_FOLDERS: FailureMode
     NOT_WHAT_WAS_SAVED: FailureMode
 
 class _Storage:

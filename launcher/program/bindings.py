@@ -203,6 +203,12 @@ class CallGraph:
         self.value = value
         self._found: dict[ast.AST, list[CallSite] | None] = {}
 
+    def constructions(self, definition: ast.ClassDef) -> list[ast.Call]:
+        """The calls that make an object of a class by its own name."""
+        files = self.files.mentioning(definition.name)
+        calls = (call for file in files for call in file.calls_of.get(definition.name, ()))
+        return [each for each in calls if self.value(each.func) == Defined(definition)]
+
     def call_sites(self, function: FunctionNode) -> list[CallSite] | None:
         """All calls of a function; None where it may be called from where nobody sees."""
         if function in self._found:

@@ -159,11 +159,13 @@ def is_parsed_field(binding: Binding) -> bool:
 
 
 def _default_of_field(program: Program, call: ast.Call) -> ast.expr | None:
-    """What `dataclasses.field` gives a field by its default, or by a factory that is written there."""
+    """What `dataclasses.field` gives a field by its default, or by a call of its factory."""
     if program.qualified(call.func) != "dataclasses.field":
         return None
     factory = argument_of(call, "default_factory")
-    return factory.body if isinstance(factory, ast.Lambda) else argument_of(call, "default")
+    if factory is None or isinstance(factory, ast.Lambda):
+        return argument_of(call, "default") if factory is None else factory.body
+    return like(call, ast.Call(factory, [], []))
 
 
 def _function_of_call(program: Program, call: ast.Call) -> ast.FunctionDef | None:
@@ -308,6 +310,7 @@ def parts_of(program: Program, node: ast.expr) -> Iterator[ast.AST]:
             if isinstance(part, ast.Call):
                 called = program.value(part.func)
                 waiting += _returned_expressions(called.node) if isinstance(called, Defined) else []
+                waiting += filter(None, [_default_of_field(program, part)])
             elif isinstance(part, ast.Name | ast.Attribute | ast.Subscript):
                 for binding in program.evaluation.sources(part):
                     if binding.kind is BindingKind.LOOPED:
@@ -317,6 +320,8 @@ def parts_of(program: Program, node: ast.expr) -> Iterator[ast.AST]:
                         waiting += [each for each in given if each is not None]
                     elif binding.value is not None:
                         waiting.append(binding.value)
+                    elif is_property(binding.node):
+                        waiting += _returned_expressions(binding.node)
 
 
 # What a calculation gives, where everything in it is known.

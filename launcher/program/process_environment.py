@@ -453,7 +453,8 @@ def ranks_are_started_only_here(
     sites = program.evaluation.callers.call_sites(target)
     own = [each.call for each in sites or () if started_function(program, each.call) is not target]
     counts = [ast.unparse(given) for call, given in started_processes(program) if call is start]
-    tests = [ast.unparse(each.test) for each in ancestors(start) if isinstance(each, ast.If)]
+    around = [each.test for each in ancestors(start) if isinstance(each, ast.If)]
+    tests = [ast.unparse(made) for each in around for made in (each, *origins(program, each)) if made]
     by_number = any(count in test for count in counts for test in tests)
     literal = all(each.args and isinstance(each.args[0], ast.Constant) for each in own)
     return within and sites is not None and (not own or (by_number and literal))

@@ -86,6 +86,10 @@ KEYS: Mapping[str, tuple[Callable[[object], Meanings], str]] = {
     "local_rank_options": (_names, "The options by which a launcher hands each process its local rank."),
     "group_rank_calls": (_names, "What gives the rank within a group where it is called with one."),
     "one_rank_tests": (_one_rank, "What is true on one rank alone: the first of all, of a host, the last."),
+    "one_of_all_by_false": (
+        _renamed,
+        "Tests of the first rank of a host that ask for that of all where this first argument is False.",
+    ),
     "one_rank_decorators": (_one_rank, "Decorators of functions that run on one rank alone."),
     "true_when_distributed": (_names, "What is true in every distributed run, on all ranks."),
     "integers": (_names, "Calls that surely give an int."),

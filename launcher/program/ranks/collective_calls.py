@@ -22,7 +22,6 @@ from launcher.program.dataflow import (
 )
 from launcher.program.index import (
     EXIT_NAMES,
-    Binding,
     BindingKind,
     FunctionNode,
     ancestors,
@@ -34,10 +33,10 @@ from launcher.program.index import (
     with_enclosing_statements,
 )
 from launcher.program.program import Program
+from launcher.program.ranks.reachability import reads_of_property
+from launcher.program.ranks.sharded_models import Gathering, ShardedModels
 from launcher.program.ranks.truths import Guard
 from launcher.program.values import (
-    FSDP,
-    FULLY_SHARD,
     LIBRARY_TABLES,
     Constant,
     Defined,
@@ -53,6 +52,7 @@ from launcher.program.values import (
     Value,
     alternatives,
     canonical_name,
+    like,
 )
 
 _METHODS_OF_DATA = (
@@ -129,14 +129,14 @@ class CollectiveCalls:
     """The calls of one program that may lead to a collective."""
 
     def __init__(self, program: Program) -> None:
-        """Nothing is looked at before somebody asks."""
+        """Only what gathers the shards of a model is looked for at once."""
         self.program = program
-        self.forwards = ShardedForwards(program)
+        self._gathering = ShardedModels(program).gathering
 
     @cached_property
     def paths(self) -> CollectivePaths:
         """The calls that are worth following."""
-        return CollectivePaths(self.program, self._makes_ranks_wait, self.forwards.calls)
+        return CollectivePaths(self.program, self._makes_ranks_wait, self._gathering)
 
     def matters(self, function: FunctionNode | ast.Module) -> bool:
         """Whether a function may lead to a collective."""
@@ -155,8 +155,8 @@ class CollectiveCalls:
 
     def collective(self, call: ast.Call, environment: Environment | None = None) -> CollectiveRun | None:
         """The collective that a call is, if it is one."""
-        if call in self.forwards.calls:
-            return CollectiveRun(self.forwards.calls[call], call, call)
+        if call in self._gathering:
+            return CollectiveRun(_OF_SHARDED_MODELS[self._gathering[call]], call, call)
         value = self.program.evaluation.value(call.func, environment)
         if isinstance(call.func, ast.Attribute) and call.func.attr == "backward" and _may_be_tensors(value):
             return CollectiveRun(BACKWARD, call, call) if self._reduces(call.func.value, 0) else None
@@ -197,6 +197,8 @@ class CollectiveCalls:
     ) -> tuple[list[tuple[FunctionNode, Environment | None]], bool]:
         """The functions of the program that a call may run, and what their parameters are; whether it surely
         runs all of them, as in a loop over hooks that are written out."""
+        if (method := self.paths.methods.get(call)) is not None:
+            return [(method, None)], True
         values = alternatives(self.program.evaluation.value(call.func, environment))
         defined = [each for each in values if isinstance(each, Defined)]
         found = [each for each in (self._called(value, call, environment) for value in defined) if each]
@@ -253,9 +255,9 @@ class CollectiveCalls:
         }
         return node, known or None
 
-    def calls_the_unknown(self, statements: Sequence[ast.stmt], environment: Environment | None) -> bool:
-        """Whether these statements call what nobody can resolve, and which so may run anything."""
-        pending: list[ast.AST] = list(statements)
+    def calls_the_unknown(self, nodes: Sequence[ast.AST], environment: Environment | None) -> bool:
+        """Whether these statements or expressions call what nobody can resolve, which so may run anything."""
+        pending: list[ast.AST] = list(nodes)
         while pending:
             node = pending.pop()
             if isinstance(node, ast.Call):
@@ -366,9 +368,10 @@ def _may_be_tensors(method: Value) -> bool:
 
 
 def _callables_named_in(given: ast.expr) -> list[ast.expr]:
-    """The names, attributes and lambdas in what a call is given."""
+    """The names, attributes and lambdas in what a call is given; of `self.path` not `self`."""
     kinds = ast.Name | ast.Attribute | ast.Lambda
-    return [each for each in ast.walk(given) if isinstance(each, kinds)]
+    found = (each for each in ast.walk(given) if isinstance(each, kinds))
+    return [each for each in found if not isinstance(parent_of(each), ast.Attribute)]
 
 
 def _functions_of(definition: ast.AST | None) -> list[FunctionNode]:
@@ -400,21 +403,26 @@ def _is_context_manager(function: FunctionNode) -> bool:
 
 
 class CollectivePaths:
-    """The calls of one program that may lead to a collective, and the functions and modules they stand in."""
+    """The calls of one program that may lead to a collective, and the functions and modules they stand in.
+
+    `methods` are those that run without their name: by the call of an object, or by the read of a property,
+    for which a call stands here.
+    """
 
     def __init__(
-        self, program: Program, makes_ranks_wait: Callable[[ast.Call], bool], passes: Iterable[ast.Call]
+        self, program: Program, makes_ranks_wait: Callable[[ast.Call], bool], gathering: Iterable[ast.Call]
     ) -> None:
         """Look for them; `makes_ranks_wait` says of a call with a collective's name whether it is one, and
-        `passes` are the forward passes that are."""
+        `gathering` are those that put the shards of a model together."""
         self.program = program
         self.calls: set[ast.Call] = set()
+        self.methods: dict[ast.Call, FunctionNode] = {}
         self.functions: set[ast.AST] = set()
         self._named: set[str] = set()
         imported = (each.module for file in program.files for each in file.imports if each.module)
         lasts = collective_last_names(imported)
         pending = [call for call in self._called(lasts) if makes_ranks_wait(call)]
-        pending += passes
+        pending += gathering
         pending += [each for last in sorted(lasts) for each in self._handed_on(last)]
         while pending:
             call = pending.pop()
@@ -452,6 +460,9 @@ class CollectivePaths:
         scope = scope_of(call).node
         if isinstance(scope, ast.Lambda):
             yield from self._taking(scope)
+        function = scope_of(call).function
+        if function is not None and isinstance(function.node, FunctionNode):
+            yield from self._unnamed_calls(function.node)
         name = _enclosing_function_name(call)
         if name is not None and name not in self._named:
             self._named.add(name)
@@ -463,6 +474,40 @@ class CollectivePaths:
                         yield each
                     elif isinstance(each, ast.Assign) and isinstance(each.targets[0], ast.Name):
                         yield from file.calls_of.get(each.targets[0].id, ())
+
+    def _unnamed_calls(self, method: FunctionNode) -> Iterator[ast.Call]:
+        """The calls of objects whose `__call__` or forward pass a method is, and the reads of a property."""
+        if method in self.methods.values():
+            return
+        reads = reads_of_property(self.program, method)
+        found = [like(each, ast.Call(each, [], [])) for each in reads]
+        name = getattr(method, "name", "")
+        for definition, calls in self._calls_of_objects.items() if name in _CALLED_ON_OBJECTS else ():
+            if self._runs_when_called(definition) is method:
+                found += calls
+        self.methods |= dict.fromkeys(found, method)
+        yield from found
+
+    def _runs_when_called(self, definition: ast.ClassDef) -> ast.AST | None:
+        """The method that a call of an object of a class runs: of a module of torch, its forward pass."""
+        bindings_of = self.program.evaluation.attributes.bindings_in_class
+        is_module = any(self.program.qualified(each) == "torch.nn.Module" for each in definition.bases)
+        for name in _CALLED_ON_OBJECTS if is_module else _CALLED_ON_OBJECTS[:1]:
+            if found := bindings_of(definition, name):
+                return found[0].node if len(found) == 1 else None
+        return None
+
+    @cached_property
+    def _calls_of_objects(self) -> Mapping[ast.ClassDef, list[ast.Call]]:
+        """Where objects of the program's classes are called, by their class."""
+        found: dict[ast.ClassDef, list[ast.Call]] = {}
+        for file in self.program.files:
+            for call in file.calls:
+                named = isinstance(call.func, ast.Name | ast.Attribute)
+                made = self.program.value(call.func) if named else None
+                if isinstance(made, Made):
+                    found.setdefault(made.definition, []).append(call)
+        return found
 
     def _handed_on(self, name: str) -> Iterator[ast.Call]:
         """The calls that hand on what has this name, and those of the parameter that gets it."""
@@ -492,6 +537,7 @@ def may_be_collective(program: Program, call: ast.Call) -> bool:
     return any(isinstance(each, External) and each.name in COLLECTIVES for each in called)
 
 
+_CALLED_ON_OBJECTS = ("__call__", "forward")
 _CONSUMERS = frozenset({"list", "tuple", "set", "dict", "sum", "min", "max", "sorted"})
 
 
@@ -613,7 +659,8 @@ COLLECTIVES: dict[str, Collective] = {
 }
 """All of them, by their one dotted name.
 
-Not there, as it does not communicate where the tensor is replicated: DTensor's full_tensor.
+Not there, as it does not communicate where the tensor is replicated: DTensor's full_tensor, of which
+`ShardedModels` knows where it does.
 """
 
 _OF_ONE_LIBRARY: Mapping[str | None, str] = {
@@ -640,93 +687,14 @@ for _collective_name in (*COLLECTIVES, BACKWARD.name):
     _LAST_NAMES.setdefault(_collective_name.partition(".")[0], set()).add(_collective_name.rpartition(".")[2])
 
 
-# Forward passes in which the ranks wait for each other: those of a sharded model.
-#
-# FSDP gathers its shards in every forward pass, in evaluation too. A pass of DDP is none: it broadcasts the
-# model's buffers, in evaluation as in training, but not after a pass without gradients or under no_sync. So
-# where rank 0 alone evaluates between two epochs, the one broadcast of its first batch meets that of the
-# other ranks' next training pass, and nobody waits in vain.
-#
-# Source: torch 2.13, distributed/fsdp/_runtime_utils.py and distributed/fsdp/_fully_shard;
-# nn/parallel/distributed.py (`_pre_forward`, `_post_forward`, `will_sync_module_buffers`).
-
-
 SHARDED_FORWARD = Collective("torch.distributed.fsdp.FullyShardedDataParallel.forward", "forward")
 """The forward pass of a sharded model."""
 
-_FULL_SHARD = "torch.distributed.fsdp.ShardingStrategy.FULL_SHARD"
-_GROUP_ARGUMENTS = ("process_group", "device_mesh", "mesh")
-
-
-class ShardedForwards:
-    """The forward passes of one program."""
-
-    def __init__(self, program: Program) -> None:
-        """Nothing is looked at before somebody asks."""
-        self.program = program
-
-    @cached_property
-    def calls(self) -> dict[ast.Call, Collective]:
-        """The forward passes that surely communicate, over all ranks."""
-        if not any(self.program.calls(FSDP, FULLY_SHARD)):
-            return {}
-        return {
-            call: SHARDED_FORWARD
-            for file in self.program.files
-            for name, calls in file.calls_of.items()
-            if name in self._holding
-            for call in calls
-            if self._is_sharded(call.func)
-        }
-
-    @cached_property
-    def _holding(self) -> set[str]:
-        """The last names that may hold an object: most of what is called is a function or a method, and known
-        to be no model without being looked at."""
-        held: set[str] = set()
-        for file in self.program.files:
-            held.update(file.set_attributes)
-            for scope in file.scopes.values():
-                held.update(
-                    name for name, bindings in scope.bindings.items() if any(map(_may_hold_object, bindings))
-                )
-        return held
-
-    @cached_property
-    def _sharded(self) -> set[ast.expr]:
-        """What made the models that `fully_shard` shards in place, on every way through the program."""
-        found: set[ast.expr] = set()
-        for call, _ in self.program.calls(FULLY_SHARD):
-            model = argument_of(call, "module", 0)
-            held = any(isinstance(each, ast.If | ast.IfExp | ast.Try) for each in ancestors(call))
-            if model is not None and not held and _is_for_all_ranks(call):
-                found |= {each for each in origins(self.program, model) if isinstance(each, ast.Call)}
-        return found
-
-    def _is_sharded(self, model: ast.expr) -> bool:
-        made = self.program.value(model)
-        if isinstance(made, Instance) and made.name == FSDP and made.item is None:
-            strategy = argument_of(made.call, "sharding_strategy")
-            full = strategy is None or self.program.value(strategy) == External(_FULL_SHARD)
-            return full and _is_for_all_ranks(made.call)
-        if isinstance(made, Instance) and made.name == FULLY_SHARD:
-            return _is_for_all_ranks(made.call)
-        if not self._sharded or not isinstance(made, Made | Instance):
-            return False
-        return all(each in self._sharded for each in origins(self.program, model))
-
-
-def _may_hold_object(binding: Binding) -> bool:
-    """Whether a binding may give its name an object: an import of one, too, and a property."""
-    if binding.kind is not BindingKind.DEFINED:
-        return True
-    return isinstance(binding.node, ast.FunctionDef) and bool(binding.node.decorator_list)
-
-
-def _is_for_all_ranks(wrapper: ast.Call) -> bool:
-    """Whether a wrapper is for all ranks, as far as its arguments tell."""
-    return (
-        not has_star_arguments(wrapper)
-        and len(wrapper.args) == 1
-        and not any(argument_of(wrapper, name) for name in _GROUP_ARGUMENTS)
-    )
+_OF_SHARDED_MODELS = {
+    Gathering.FORWARD: SHARDED_FORWARD,
+    Gathering.PARAMETERS: Collective("deepspeed.zero.GatheredParameters", "GatheredParameters"),
+    Gathering.TENSOR: Collective("torch.distributed.tensor.DTensor.full_tensor", "full_tensor"),
+    Gathering.STATE: Collective(
+        "torch.distributed.tensor.DTensor.full_tensor", "full_tensor", gathers_state=True
+    ),
+}

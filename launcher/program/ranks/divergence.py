@@ -46,7 +46,7 @@ _DEEPEST_FUNCTION = 12
 """So many functions within functions are followed."""
 
 
-_CACHE_DECORATORS = frozenset({"functools.cache", "functools.lru_cache"})
+_CACHE_DECORATORS = frozenset({"functools.cache", "functools.lru_cache", "functools.cached_property"})
 
 
 class FunctionSummaries:
@@ -450,7 +450,7 @@ class FunctionWalk:
 
     def _within(self, call: ast.Call, statement: ast.AST) -> Guard | bool | None:
         """The guard of the part of an expression in which a call stands; True for another condition."""
-        inner: ast.AST = call
+        inner: ast.AST = call if parent_of(call.func) is call else call.func  # The read of a property.
         under: Guard | bool | None = None
         for outer in ancestors(call):
             if outer is statement:

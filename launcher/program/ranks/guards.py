@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 
 from launcher.frozen import frozen
-from launcher.program.dataflow import origins
+from launcher.program.dataflow import argument_of, origins
 from launcher.program.index import (
     Binding,
     BindingKind,
@@ -44,6 +44,7 @@ from launcher.program.values import (
     External,
     Instance,
     Made,
+    RankKind,
     RankValue,
     Value,
     WorldSize,
@@ -307,12 +308,23 @@ class Guards:
             if called.name == "bool" and test.args:
                 return self.truth(test.args[0], environment)
             if called.name in MAIN_PROCESS_TESTS:
-                return self._truth_of_value(called, test)
+                return self._test_of_library(called, test)
         if isinstance(called, Defined) and not isinstance(called.node, ast.ClassDef):
             inside = self.evaluation.calls.environment_of(called, test, environment)
             found = self._returned_by(called.node, inside)
             return replace(found, test=test) if isinstance(found, Guard) else found
         return self._truth_of_value(self.evaluation.value(test, environment), test)
+
+    def _test_of_library(self, called: External, test: ast.Call) -> Truth:
+        """The truth of a library's test of one rank, which may ask for that of each host or of all."""
+        keyword = LIBRARY_TABLES["one_of_all_by_false"].get(called.name)
+        given = argument_of(test, keyword, 0) if keyword else None
+        if given is None:
+            return self._truth_of_value(called, test)
+        of_host = self.evaluation.value(given)
+        if not isinstance(of_host, Constant):
+            return None
+        return Guard(RankKind.LOCAL if of_host.value else RankKind.GLOBAL, frozenset({0}), test=test)
 
     def _returned_by(self, function: FunctionNode, environment: Environment | None) -> Truth:
         if function in self._open or len(self._open) > _DEEPEST_TEST:

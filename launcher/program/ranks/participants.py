@@ -60,6 +60,9 @@ _MAYBE_RANK_WORDS = ("zero", "proc", "save", "writer")
 Both only silence: where nobody knows, nothing is said. `epoch % args.save_every == 0` is known.
 """
 
+_UP_TO_CLASS = 4
+"""The factory of a field stands in a keyword, its call and an assignment of the class."""
+
 _PROCESS_WORDS = ("gpu", "device", "local", "single", "distrib", "ddp", "parallel", "multi")
 """In the names of what may be a rank, or tell a run of one process from one of several: `args.gpu == 0`.
 
@@ -203,15 +206,31 @@ class Participants:
             if not self.keeps_every_rank(decorator):
                 return None
         sites = self.program.evaluation.callers.call_sites(function)
-        if not sites:
+        calls = self._makers_of_field(function) or [site.call for site in sites or ()]
+        if not calls:
             return None
-        found = [True if site.call in self._spawning else self.ranks_running(site.call) for site in sites]
+        found = [True if call in self._spawning else self.ranks_running(call) for call in calls]
         if True in found:
             return True
         guards = [each for each in found if isinstance(each, Guard)]
         if None in found or not guards:
             return None
         return guards[0]
+
+    def _makers_of_field(self, factory: FunctionNode) -> list[ast.Call]:
+        """The calls of dataclasses that run the factory of a field, where it is handed to nothing else."""
+        uses: list[ast.expr] = [factory] if isinstance(factory, ast.Lambda) else []
+        for file in self.program.mentioning(factory.name) if not isinstance(factory, ast.Lambda) else ():
+            names = file.names.get(getattr(factory, "name", ""), ())
+            uses += [each for each in names if self.program.value(each) == Defined(factory)]
+        keywords = [parent_of(each) for each in uses]
+        if not all(isinstance(each, ast.keyword) and each.arg == "default_factory" for each in keywords):
+            return []
+        holders = [
+            next((one for one in ancestors(each) if isinstance(one, ast.ClassDef)), None) for each in uses
+        ]
+        constructions = self.program.evaluation.callers.constructions
+        return [call for each in holders if each is not None for call in constructions(each)]
 
 
 def _intersect(one: Truth, other: Truth) -> Truth:

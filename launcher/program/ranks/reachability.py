@@ -525,14 +525,14 @@ def _is_called_anew(program: Program, function: FunctionNode, deepest: int, know
     sites = program.evaluation.callers.call_sites(function)
     if sites:
         return any(surely_runs(program, site.call, deepest - 1, known) for site in sites)
-    if any(surely_runs(program, each, deepest - 1, known) for each in _reads_of_property(program, function)):
+    if any(surely_runs(program, each, deepest - 1, known) for each in reads_of_property(program, function)):
         return True
     return (
         sites is None and any(_is_handed_to_a_caller(program, function, deepest, known))
     ) or _is_called_as_hook(program, function, deepest, known)
 
 
-def _reads_of_property(program: Program, function: FunctionNode) -> Iterator[ast.Attribute]:
+def reads_of_property(program: Program, function: FunctionNode) -> Iterator[ast.Attribute]:
     """Where a method that is a property is read, on an object of its class."""
     owner = class_of(function)
     if owner is None or isinstance(function, ast.Lambda):
@@ -552,12 +552,7 @@ def _is_called_as_hook(program: Program, function: FunctionNode, deepest: int, k
     owner = class_of(function)
     if owner is None or isinstance(function, ast.Lambda) or function.name.startswith("__"):
         return False
-    made = [
-        call
-        for file in program.mentioning(owner.name)
-        for call in file.calls_of.get(owner.name, ())
-        if program.value(call.func) == Defined(owner)
-    ]
+    made = program.evaluation.callers.constructions(owner)
     return any(surely_runs(program, call, deepest - 1, known) for call in made) and any(
         surely_runs(program, call, deepest - 1, known) for call in _hook_calls(program, function.name)
     )

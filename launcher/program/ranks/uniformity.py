@@ -1,11 +1,13 @@
 """Which expressions have the same value on every rank.
 
-An expression is uniform where paths, counts, options and configurations without a rank make it.
+An expression is uniform where paths, counts, options and configurations without a rank make it; it differs
+where a rank, a clock or another thing of the process goes into it. Of most expressions neither is known.
 """
 
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Iterator
 
 from launcher.program.dataflow import (
@@ -15,8 +17,10 @@ from launcher.program.dataflow import (
     origins,
     origins_of_binding,
     parts_of,
+    text_parts,
 )
 from launcher.program.index import (
+    SCOPE,
     Binding,
     BindingKind,
     file_of,
@@ -27,6 +31,7 @@ from launcher.program.index import (
     scope_of,
 )
 from launcher.program.program import Program
+from launcher.program.ranks.training_loops import makes_ranks_agree, shares_its_result
 from launcher.program.values import (
     RANK_VARIABLES,
     UNKNOWN,
@@ -388,3 +393,239 @@ def _only_result(function: ast.AST) -> ast.expr | None:
     while isinstance(outer, ast.With):
         outer = parent_of(outer)
     return found[0].value if outer is function else None
+
+
+# What each process has of its own, so that what is calculated from it differs between the ranks.
+
+
+GENERATORS = (
+    "random.Random",
+    "numpy.random.default_rng",
+    "numpy.random.RandomState",
+    "numpy.random.Generator",
+)
+"""What draws random numbers from a seed of its own."""
+
+
+def seeds_of(program: Program, call: ast.Call, name: str) -> Iterator[ast.expr | None]:
+    """What seeds the numbers by which a call shuffles: its generator's seeds, or those of its module."""
+    generator = argument_of(call, "generator")
+    if generator is None and name.startswith(GENERATORS) and isinstance(call.func, ast.Attribute):
+        generator = call.func.value
+    if generator is None:
+        module = name.rpartition(".")[0]
+        seeding = "torch.manual_seed" if module == "torch" else f"{module}.seed"
+        yield from (argument_of(each, "seed", 0) for each, _ in program.calls(seeding))
+        return
+    for made in alternatives(program.value(generator)):
+        if not isinstance(made, Instance) or SCOPE not in made.call.__dict__:
+            yield None
+        elif made.name == "torch.Generator":
+            for each, _ in program.calls("torch.Generator.manual_seed"):
+                assert isinstance(each.func, ast.Attribute)
+                if program.value(each.func.value) == made:
+                    yield argument_of(each, "seed", 0)
+        else:
+            yield argument_of(made.call, "seed", 0)
+
+
+def is_seeded(program: Program) -> bool:
+    """Whether anything that a program calls or sets has to do with a seed."""
+    return any(
+        "seed" in name.lower()
+        for file in program.files
+        for names in (file.calls_of, file.names, file.attributes, file.set_attributes)
+        for name in names
+    )
+
+
+_OWN = frozenset(
+    {
+        "time.time",
+        "time.time_ns",
+        "time.monotonic",
+        "time.perf_counter",
+        "time.strftime",
+        "time.ctime",
+        "time.asctime",
+        "time.localtime",
+        "time.gmtime",
+        "datetime.datetime.now",
+        "datetime.datetime.utcnow",
+        "datetime.datetime.today",
+        "os.getpid",
+        "os.urandom",
+        "uuid.uuid1",
+        "uuid.uuid4",
+        "secrets.randbits",
+        "secrets.randbelow",
+        "secrets.token_hex",
+        "secrets.token_urlsafe",
+        "torch.seed",
+        "torch.random.seed",
+        "torch.Generator.seed",
+        "socket.gethostname",
+        "platform.node",
+    }
+)
+"""Calls that each process answers in its own way."""
+
+_DRAWN = frozenset(
+    f"{module}.{name}"
+    for module in ("random", "numpy.random")
+    for name in ("randint", "randrange", "random", "getrandbits")
+)
+"""Calls that do so unless the program gives them a seed."""
+
+
+def source_of_difference(program: Program, node: ast.expr) -> str | None:
+    """By what an expression surely differs between the ranks: a rank, or what each process has of its own.
+
+    None where they agree on a part of it, or a rank is taken off again.
+    """
+    value = program.value(node)
+    parts = list(parts_of(program, node))
+    calls = [each for each in parts if isinstance(each, ast.Call)]
+    taken_off = (
+        isinstance(each, ast.BinOp)
+        and isinstance(each.op, ast.Sub)
+        and isinstance(program.value(each.right), RankValue)
+        for each in parts
+    )
+    if any(map(makes_ranks_agree, calls)) or any(taken_off) or _is_agreed_on(parts):
+        return None
+    scopes = {scope_of(each) for each in parts if SCOPE in each.__dict__}
+    if any(shares_its_result(program, each) for each in scopes):
+        return None
+    if isinstance(value, RankValue):
+        return value.source
+    added = (
+        program.value(each)
+        for each in parts
+        if isinstance(each, ast.Name | ast.Attribute | ast.Call)
+        and isinstance(parent_of(each), ast.AugAssign)
+    )
+    drawn = [_source_of_drawing(program, each) for each in calls]
+    chosen = [program.value(each.slice) for each in parts if isinstance(each, ast.Subscript)]
+    ranks = [each.source for each in (*chosen, *added) if isinstance(each, RankValue)]
+    ranks += [each for each in drawn if each is not None]
+    names = (name for each in calls if (name := _own_to_a_process(program, each)))
+    return next(iter([*ranks, *names]), None)
+
+
+def own_calls(program: Program, node: ast.expr) -> Iterator[ast.Call]:
+    """The calls of which a value is made that each process answers in its own way."""
+    for part in parts_of(program, node):
+        if isinstance(part, ast.Call) and _own_to_a_process(program, part):
+            yield part
+
+
+def _own_to_a_process(program: Program, call: ast.Call) -> str | None:
+    """The name of a call that each process answers in its own way, if it is one."""
+    name = program.qualified(call.func) or ""
+    if name.startswith("random.SystemRandom."):
+        return name
+    if name not in (_OWN if is_seeded(program) else _OWN | _DRAWN):
+        return None
+    return name if _tells_seconds(program, call, name) else None
+
+
+_OF_A_TIME = ("time.strftime", "time.ctime", "time.asctime", "time.localtime", "time.gmtime")
+_SECONDS = re.compile("%[-#]?[SsfTXcr]")
+
+
+def _tells_seconds(program: Program, call: ast.Call, name: str) -> bool:
+    """Whether a clock is surely not read as a day or hour alone, which is the same on all ranks, nor handed
+    the time that it is to write."""
+    if name in _OF_A_TIME and len(call.args) > (name == "time.strftime"):
+        return False
+    method = parent_of(call)
+    outer = parent_of(method) if isinstance(method, ast.Attribute) else None
+    written = outer if isinstance(outer, ast.Call) and last_name(outer.func) == "strftime" else call
+    if isinstance(method, ast.Attribute) and method.attr in _COARSE:
+        return False
+    return not _is_written_coarsely(program, written)
+
+
+def _is_written_coarsely(program: Program, call: ast.Call) -> bool:
+    """Whether a call writes a time in a form without its seconds, or in one that nobody knows."""
+    form = program.value(call.args[0]) if call.args else UNKNOWN
+    in_seconds = isinstance(form, Constant) and _SECONDS.search(str(form.value))
+    return last_name(call.func) == "strftime" and not in_seconds
+
+
+_COARSE = ("date", "year", "month", "day", "hour", "weekday")
+
+
+_TELLING = frozenset({"strftime", "isoformat", "ctime", "timestamp", "hexdigest", "choice", "choices"})
+"""Methods that give another one where their object is another."""
+
+
+def surely_differs(program: Program, node: ast.expr, depth: int = 10) -> bool:
+    """Whether a text or path holds on every way what each process that makes it has of its own.
+
+    A clock by the second, or a random name; on all ways that it may be made, and as a part of the text.
+    """
+    if not depth or isinstance(node, ast.Constant):
+        return False
+    if isinstance(node, ast.Call) and _own_to_a_process(program, node):
+        return True
+    if isinstance(node, ast.Call) and _is_written_coarsely(program, node):
+        return False
+    inner: list[ast.expr] = list(text_parts(program, node)[0])
+    made = origins(program, node)
+    if not inner and made != (node,):
+        return all(each is not None and surely_differs(program, each, depth - 1) for each in made)
+    if isinstance(node, ast.Call):
+        method = isinstance(node.func, ast.Attribute) and node.func.attr in {*_PURE_METHODS, *_TELLING}
+        if method or program.qualified(node.func) in _PURE_CALLS:
+            owner = [node.func.value] if isinstance(node.func, ast.Attribute) else []
+            inner += [*owner, *all_arguments(node)]
+    elif isinstance(node, ast.Attribute | ast.Subscript | ast.FormattedValue):
+        inner.append(node.value)
+    elif isinstance(node, ast.GeneratorExp | ast.ListComp):
+        inner.append(node.elt)
+    elif isinstance(node, ast.BinOp):
+        inner += [node.left, node.right]
+    return any(surely_differs(program, each, depth - 1) for each in inner)
+
+
+def _source_of_drawing(program: Program, call: ast.Call) -> str | None:
+    """By what the seed of the random numbers differs that a call of a library draws, or asks for."""
+    name = program.qualified(call.func) or ""
+    module, _, last = name.rpartition(".")
+    if name.startswith(GENERATORS) and last in _DRAWING:
+        seeds = [*seeds_of(program, call, name)]
+        sources = [None if each is None else source_of_difference(program, each) for each in seeds]
+        return next(filter(None, sources), None) if None not in seeds else None
+    if module not in _SEEDED_BY or last in ("seed", "manual_seed"):
+        return None
+    if last not in (
+        "initial_seed",
+        "randint",
+        "randperm",
+        "rand",
+        *(each.rpartition(".")[2] for each in _DRAWN),
+    ):
+        return None
+    seeds = [argument_of(each, "seed", 0) for each, _ in program.calls(_SEEDED_BY[module])]
+    sources = [None if each is None else source_of_difference(program, each) for each in seeds]
+    return sources[0] if sources and None not in sources else None
+
+
+_DRAWING = frozenset({"integers", *(each.rpartition(".")[2] for each in _DRAWN)})
+_SEEDED_BY = {"random": "random.seed", "numpy.random": "numpy.random.seed", "torch": "torch.manual_seed"}
+"""What seeds the random numbers of a module for the whole process."""
+
+
+def _is_agreed_on(parts: list[ast.AST]) -> bool:
+    """Whether the ranks agree on one of these variables: `dist.broadcast(seed, 0)`."""
+    scopes = {(each.id, scope_of(each)) for each in parts if isinstance(each, ast.Name)}
+    return any(
+        isinstance(given, ast.Name) and (given.id, scope_of(given)) in scopes
+        for file in {scope.file for _, scope in scopes}
+        for call in file.calls
+        if makes_ranks_agree(call)
+        for one in all_arguments(call)
+        for given in ast.walk(one)
+    )

@@ -6,8 +6,8 @@ import ast
 import re
 from collections.abc import Iterator
 
-from launcher.program.dataflow import argument_of, has_star_arguments, origins
-from launcher.program.index import last_name, parent_of
+from launcher.program.dataflow import argument_of, has_star_arguments, origins, text_parts
+from launcher.program.index import class_of, last_name, parent_of, scope_of
 from launcher.program.program import Program, calls_as_given
 from launcher.program.values import PATH, Constant, Instance, like
 
@@ -19,11 +19,15 @@ SAVERS = {
     "joblib.dump": ("filename", 1),
     "torch.onnx.export": ("f", 2),
     **dict.fromkeys(("torch.jit.script.save", "torch.jit.trace.save"), ("f", 0)),
+    "torch_xla.xla_model.save": ("file_or_path", 1),
 }
 """What writes a checkpoint to one file, and which argument is its path.
 
 Not texts such as metrics.json, which are small and the same, nor pickle and numpy, which also write caches.
 """
+
+WRITE_ON_ONE_RANK = {"torch_xla.xla_model.save": ("master_only", 2)}
+"""Those which all ranks call and one of each host alone writes, unless this argument is False."""
 
 SAVED_FOLDER = ("save_directory", 0)
 """Where a transformers model is saved."""
@@ -72,6 +76,30 @@ def path_of_file(program: Program, path: ast.expr | None) -> ast.expr | None:
     if isinstance(value, Instance) and value.name == f"{PATH}.open":
         return value.call.func.value if isinstance(value.call.func, ast.Attribute) else path
     return path
+
+
+def spelling_of_path(program: Program, path: ast.expr, depth: int = 10) -> str | None:
+    """A text that is the same for two paths that surely are the same, wherever they are written."""
+    value = program.value(path)
+    if isinstance(value, Constant):
+        return str(value.value)
+    if not depth:
+        return None
+    parts, between = text_parts(program, path)
+    if parts:
+        texts = [spelling_of_path(program, each, depth - 1) for each in parts]
+        return None if None in texts else between.join(each for each in texts if each)
+    made = origins(program, path)
+    if len(made) == 1 and made[0] is not None and made[0] is not path:
+        return spelling_of_path(program, made[0], depth - 1)
+    if isinstance(path, ast.Attribute):
+        owner = spelling_of_path(program, path.value, depth - 1)
+        return None if owner is None else f"{owner}.{path.attr}"
+    if isinstance(path, ast.Name):
+        function = scope_of(path).function
+        own = class_of(function.node) if path.id == "self" and function is not None else None
+        return f"<{path.id} {id(own or scope_of(path).holder_of(path.id))}>"
+    return f"<{id(path)}>"  # The same expression, such as a call, by whatever names.
 
 
 def state_saves(program: Program) -> Iterator[tuple[ast.Call, ast.expr]]:

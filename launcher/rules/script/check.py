@@ -40,8 +40,10 @@ from launcher.rules.script.collectives import (
     collectives_are_run_by_every_rank,
     no_collectives_in_exception_handlers,
 )
-from launcher.rules.script.data.data_files import channels_are_there, listings_are_sorted, one_rank_downloads
+from launcher.rules.script.data.data_files import channels_are_there, listings_are_sorted
+from launcher.rules.script.data.downloads import one_rank_downloads
 from launcher.rules.script.data.epochs import samplers_know_the_epoch
+from launcher.rules.script.data.preparations import ranks_wait_for_what_one_prepares
 from launcher.rules.script.data.samplers import (
     samplers_are_used,
     samplers_count_all_ranks,
@@ -79,6 +81,7 @@ DATA_RULES = (
     workers_are_there,
     workers_leave_the_devices_alone,
     one_rank_downloads,
+    ranks_wait_for_what_one_prepares,
 )
 
 DATA_JOB_RULES = (workers_have_cpus, prefetched_batches_have_memory, channels_are_there)

@@ -58,7 +58,7 @@ from launcher.program.values import (
     canonical_name,
     is_import_of,
 )
-from launcher.rules.script.data.data_files import fetches
+from launcher.rules.script.data.downloads import fetches
 from launcher.rules.script.data.loaders import Loaders, loops_over_something
 from launcher.rules.script.environment import asks_the_launcher
 from launcher.rules.script.findings import JobRun, ScriptSubject, destroy_group_at_end, finding_at, related_at

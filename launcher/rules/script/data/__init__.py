@@ -1,5 +1,6 @@
 """Rules on what feeds the training: from the files on the disk to the batch of a rank.
 
-`data_files` are listings and downloads, `shards` and `samplers` say which part of them is a rank's own,
-`epochs` if they learn the epoch, `loaders` what hands out batches; `workers` are the processes behind it.
+`data_files` are listings and channels, `downloads` and `preparations` who makes files and who waits for it,
+`shards` and `samplers` say which part of them is a rank's own, `epochs` if they learn the epoch, `loaders`
+what hands out batches; `workers` are the processes behind it.
 """

@@ -30,7 +30,7 @@ from launcher.program.index import (
 )
 from launcher.program.program import Program
 from launcher.program.ranks.participants import Closure
-from launcher.program.ranks.training_loops import makes_ranks_agree, shares_its_result
+from launcher.program.ranks.uniformity import GENERATORS, is_seeded, seeds_of, source_of_difference
 from launcher.program.values import (
     INIT_PROCESS_GROUP,
     Either,
@@ -347,16 +347,10 @@ def _set_seeds(loaders: Loaders) -> Iterator[ast.expr | None]:
 
 
 _IN_PLACE = frozenset({"random.shuffle", "numpy.random.shuffle"})
-_GENERATORS = (
-    "random.Random",
-    "numpy.random.default_rng",
-    "numpy.random.RandomState",
-    "numpy.random.Generator",
-)
-_IN_PLACE_BY_GENERATOR = frozenset(f"{name}.shuffle" for name in _GENERATORS)
+_IN_PLACE_BY_GENERATOR = frozenset(f"{name}.shuffle" for name in GENERATORS)
 _REORDERED = frozenset({"numpy.random.permutation", "random.sample"})
 _REORDERED_BY_GENERATOR = frozenset(
-    f"{name}.{verb}" for name in _GENERATORS for verb in ("permutation", "sample")
+    f"{name}.{verb}" for name in GENERATORS for verb in ("permutation", "sample")
 )
 _UNSEEDED = _IN_PLACE | _REORDERED | {"torch.randperm"}
 _SHUFFLES = _IN_PLACE | _IN_PLACE_BY_GENERATOR | _REORDERED | _REORDERED_BY_GENERATOR | {"torch.randperm"}
@@ -390,7 +384,7 @@ def shuffles_before_a_cut_agree(program: Program) -> Iterator[Finding]:
                 "another order: parts overlap and some elements are in none",
                 related=[related_at(cut, "cut by rank here")],
             )
-        elif name in _UNSEEDED and argument_of(call, "generator") is None and not _is_seeded(program):
+        elif name in _UNSEEDED and argument_of(call, "generator") is None and not is_seeded(program):
             yield finding_at(
                 data.NO_DISTRIBUTED_SAMPLER,
                 call,
@@ -408,7 +402,7 @@ def shuffles_before_a_cut_agree(program: Program) -> Iterator[Finding]:
         if has_star_arguments(call) or not loaders.calls:
             continue
         source = None if generator is None else _source_of_seeds(program, call, name)
-        if source is not None or (generator is None and not _is_seeded(program)):
+        if source is not None or (generator is None and not is_seeded(program)):
             yield finding_at(
                 data.NO_DISTRIBUTED_SAMPLER if source is None else data.SAMPLER_SEED_DIFFERS,
                 call,
@@ -441,7 +435,7 @@ def _datasets_in_other_orders(program: Program) -> Iterator[Finding]:
             seed = argument_of(call, "seed", 0 if last_name(call.func) == "shuffle" else None)
             source = None if seed is None else source_of_difference(program, seed)
             bare = seed is None and not has_star_arguments(call) and not argument_of(call, "generator")
-            if source is not None or (bare and not by_node and not _is_seeded(program)):
+            if source is not None or (bare and not by_node and not is_seeded(program)):
                 how = (
                     f"by a seed that differs between the ranks (by {source})" if source else "without a seed"
                 )
@@ -496,152 +490,6 @@ def _cut_after(program: Program, call: ast.Call, name: str) -> ast.expr | None:
 
 def _source_of_seeds(program: Program, call: ast.Call, name: str) -> str | None:
     """By what the seeds of a shuffle differ between the ranks; None where one does not, or there is none."""
-    seeds = list(_seeds_of(program, call, name))
+    seeds = list(seeds_of(program, call, name))
     sources = [None if each is None else source_of_difference(program, each) for each in seeds]
     return sources[0] if sources and None not in sources else None
-
-
-def _seeds_of(program: Program, call: ast.Call, name: str) -> Iterator[ast.expr | None]:
-    """What seeds the numbers by which a call shuffles: its generator's seeds, or those of its module."""
-    generator = argument_of(call, "generator")
-    if generator is None and name.startswith(_GENERATORS) and isinstance(call.func, ast.Attribute):
-        generator = call.func.value
-    if generator is None:
-        module = name.rpartition(".")[0]
-        seeding = "torch.manual_seed" if module == "torch" else f"{module}.seed"
-        yield from (argument_of(each, "seed", 0) for each, _ in program.calls(seeding))
-        return
-    for made in alternatives(program.value(generator)):
-        if not isinstance(made, Instance) or SCOPE not in made.call.__dict__:
-            yield None
-        elif made.name == "torch.Generator":
-            for each, _ in program.calls("torch.Generator.manual_seed"):
-                assert isinstance(each.func, ast.Attribute)
-                if program.value(each.func.value) == made:
-                    yield argument_of(each, "seed", 0)
-        else:
-            yield argument_of(made.call, "seed", 0)
-
-
-def _is_seeded(program: Program) -> bool:
-    """Whether anything that a program calls or sets has to do with a seed."""
-    return any(
-        "seed" in name.lower()
-        for file in program.files
-        for names in (file.calls_of, file.names, file.attributes, file.set_attributes)
-        for name in names
-    )
-
-
-# What each process has of its own, so that what is calculated from it differs between the ranks.
-
-
-_OWN = frozenset(
-    {
-        "time.time",
-        "time.time_ns",
-        "time.monotonic",
-        "time.perf_counter",
-        "datetime.datetime.now",
-        "datetime.datetime.utcnow",
-        "os.getpid",
-        "os.urandom",
-        "uuid.uuid1",
-        "uuid.uuid4",
-        "secrets.randbits",
-        "secrets.randbelow",
-        "torch.seed",
-        "torch.random.seed",
-        "torch.Generator.seed",
-        "socket.gethostname",
-        "platform.node",
-    }
-)
-"""Calls that each process answers in its own way."""
-
-_DRAWN = frozenset(
-    f"{module}.{name}"
-    for module in ("random", "numpy.random")
-    for name in ("randint", "randrange", "random", "getrandbits")
-)
-"""Calls that do so unless the program gives them a seed."""
-
-
-def source_of_difference(program: Program, node: ast.expr) -> str | None:
-    """By what an expression surely differs between the ranks: a rank, or what each process has of its own.
-
-    None where they agree on a part of it, or a rank is taken off again.
-    """
-    value = program.value(node)
-    parts = list(parts_of(program, node))
-    calls = [each for each in parts if isinstance(each, ast.Call)]
-    taken_off = (
-        isinstance(each, ast.BinOp)
-        and isinstance(each.op, ast.Sub)
-        and isinstance(program.value(each.right), RankValue)
-        for each in parts
-    )
-    if any(map(makes_ranks_agree, calls)) or any(taken_off) or _is_agreed_on(parts):
-        return None
-    scopes = {scope_of(each) for each in parts if SCOPE in each.__dict__}
-    if any(shares_its_result(program, each) for each in scopes):
-        return None
-    if isinstance(value, RankValue):
-        return value.source
-    added = (
-        program.value(each)
-        for each in parts
-        if isinstance(each, ast.Name | ast.Attribute | ast.Call)
-        and isinstance(parent_of(each), ast.AugAssign)
-    )
-    drawn = [_source_of_drawing(program, each) for each in calls]
-    chosen = [program.value(each.slice) for each in parts if isinstance(each, ast.Subscript)]
-    ranks = [each.source for each in (*chosen, *added) if isinstance(each, RankValue)]
-    ranks += [each for each in drawn if each is not None]
-    own = _OWN if _is_seeded(program) else _OWN | _DRAWN
-    return next(
-        iter([*ranks, *(name for each in calls if (name := program.qualified(each.func)) in own)]), None
-    )
-
-
-def _source_of_drawing(program: Program, call: ast.Call) -> str | None:
-    """By what the seed of the random numbers differs that a call of a library draws, or asks for."""
-    name = program.qualified(call.func) or ""
-    module, _, last = name.rpartition(".")
-    if name.startswith("random.SystemRandom."):
-        return name
-    if name.startswith(_GENERATORS) and last in _DRAWING:
-        seeds = [*_seeds_of(program, call, name)]
-        sources = [None if each is None else source_of_difference(program, each) for each in seeds]
-        return next(filter(None, sources), None) if None not in seeds else None
-    if module not in _SEEDED_BY or last in ("seed", "manual_seed"):
-        return None
-    if last not in (
-        "initial_seed",
-        "randint",
-        "randperm",
-        "rand",
-        *(each.rpartition(".")[2] for each in _DRAWN),
-    ):
-        return None
-    seeds = [argument_of(each, "seed", 0) for each, _ in program.calls(_SEEDED_BY[module])]
-    sources = [None if each is None else source_of_difference(program, each) for each in seeds]
-    return sources[0] if sources and None not in sources else None
-
-
-_DRAWING = frozenset({"integers", *(each.rpartition(".")[2] for each in _DRAWN)})
-_SEEDED_BY = {"random": "random.seed", "numpy.random": "numpy.random.seed", "torch": "torch.manual_seed"}
-"""What seeds the random numbers of a module for the whole process."""
-
-
-def _is_agreed_on(parts: list[ast.AST]) -> bool:
-    """Whether the ranks agree on one of these variables: `dist.broadcast(seed, 0)`."""
-    scopes = {(each.id, scope_of(each)) for each in parts if isinstance(each, ast.Name)}
-    return any(
-        isinstance(given, ast.Name) and (given.id, scope_of(given)) in scopes
-        for file in {scope.file for _, scope in scopes}
-        for call in file.calls
-        if makes_ranks_agree(call)
-        for one in all_arguments(call)
-        for given in ast.walk(one)
-    )

@@ -17,13 +17,21 @@ from launcher.program.ranks.guards import Guards
 from launcher.program.ranks.participants import Participants
 from launcher.program.ranks.reachability import Reachability
 from launcher.program.ranks.truths import Guard
-from launcher.program.ranks.uniformity import Uniformity
+from launcher.program.ranks.uniformity import (
+    Uniformity,
+    own_calls,
+    source_of_difference,
+    surely_differs,
+)
 from launcher.program.surroundings.saves import (
     SAVED_FOLDER,
     SAVERS,
+    WRITE_ON_ONE_RANK,
     path_of_file,
+    spelling_of_path,
 )
 from launcher.program.values import (
+    Constant,
     Instance,
     RankKind,
     RankValue,
@@ -42,10 +50,10 @@ def one_rank_writes_a_file(program: Program) -> Iterator[Finding]:
     The ranks overwrite each other's file, in the middle of the write where the file system is shared. A path
     that may differ between ranks, and a save that some ranks may not come to, say nothing; nor does one of
     each host below /tmp, which each has for itself. The same holds for safetensors, joblib, torch.jit and
-    save_pretrained of a transformers model, and, as a warning, for a text that the program goes on to read,
-    such as a configuration of DeepSpeed: another rank may have emptied it just then. Information of a
-    document that is only written, by `json.dump` or its like. A test of one rank that `or` joins with one of
-    how far the training is lets every rank save then.
+    save_pretrained of a transformers model, for torch_xla's save with `master_only=False`, and, as a warning,
+    for a text that the program goes on to read, such as a configuration of DeepSpeed: another rank may have
+    emptied it just then. Information of a document that is only written, by `json.dump` or its like. A test
+    of one rank that `or` joins with one of how far the training is lets every rank save then.
 
     Informational where the script comes to nothing that makes it one of several processes, as a converter
     does that shares a module with the training, and where only what it imports makes the group, as inference.
@@ -72,6 +80,9 @@ def one_rank_writes_a_file(program: Program) -> Iterator[Finding]:
         where = ("file", 0) if name == "open" else _DOCUMENTS.get(name) or SAVERS.get(name, SAVED_FOLDER)
         told = _LESS.get(name, Severity.INFO if name in _DOCUMENTS else None)
         path = path_of_file(program, argument_of(call, *where))
+        by_itself = WRITE_ON_ONE_RANK.get(name)
+        if by_itself and not _is_off(program, argument_of(call, *by_itself)):
+            continue
         if path is None or (name in _DOCUMENTS and path is argument_of(call, *where)):
             continue
         who = participants.ranks_running(call)
@@ -85,10 +96,11 @@ def one_rank_writes_a_file(program: Program) -> Iterator[Finding]:
                 call,
                 f"every rank saves to `{written}`: they overwrite each other, on a shared file system in the "
                 "middle of the write, and the file that is left may be torn",
-                remedy="Save on one rank, under `if dist.get_rank() == 0:`, or put the rank into the file's "
-                "name where each rank holds another part.",
+                remedy=f"Leave out `{by_itself[0]}=False`, {_OR_BY_NAME}"
+                if by_itself
+                else f"Save on one rank, under `if dist.get_rank() == 0:`, {_OR_BY_NAME}",
                 severity=severity or told,
-                fix=None if participants.early else guard_by_rank_zero(call),
+                fix=None if participants.early or by_itself else guard_by_rank_zero(call),
                 related=[related_at(each, "asked before there is a group") for each in participants.early],
             )
         elif who is None and (counted := _also_for_all(program, call)) is not None:
@@ -118,6 +130,13 @@ def one_rank_writes_a_file(program: Program) -> Iterator[Finding]:
                 severity=severity or told or Severity.WARNING,
                 related=[] if who.test is None else [related_at(who.test, "true on one rank of every host")],
             )
+
+
+_OR_BY_NAME = "or put the rank into the file's name where each rank holds another part."
+
+
+def _is_off(program: Program, given: ast.expr | None) -> bool:
+    return given is not None and program.value(given) == Constant(False)
 
 
 def _also_for_all(program: Program, call: ast.Call) -> ast.expr | None:
@@ -254,7 +273,87 @@ def _is_spawned(program: Program, guard: Guard) -> bool:
     return any(isinstance(each, RankValue) and each.source == "spawn" for each in values)
 
 
-CHECKPOINT_RULES = (one_rank_writes_a_file,)
+# Whether all ranks mean one folder.
+
+
+_SHARED_SAVES = {
+    **dict.fromkeys(
+        (f"torch.distributed.checkpoint.{each}" for each in ("save", "async_save", "save_state_dict")),
+        ("checkpoint_id", None),
+    ),
+    "torch.distributed.checkpoint.FileSystemWriter": ("path", 0),
+    "deepspeed.DeepSpeedEngine.save_checkpoint": ("save_dir", 0),
+    "accelerate.Accelerator.save_state": ("output_dir", 0),
+}
+"""Checkpoints of which each rank writes its part into a folder, and which argument says into which."""
+
+
+@finds(Stage.SCRIPT, checkpoints.RANKS_NAME_OTHER_FOLDERS)
+def ranks_mean_one_folder(program: Program) -> Iterator[Finding]:
+    """A checkpoint below a folder that each rank names for itself, by a clock or a random name.
+
+    The parts that the ranks save lie in as many folders, and none of them holds a whole checkpoint; or the
+    file that rank 0 saves is looked for by the others where it never was. A warning where a clock names it,
+    by which ranks may come to one second; a name by the day is one that all have. Silent where the name is
+    made before processes are spawned, is sent to the others, or may be given from outside.
+
+    Bad: `dcp.save(state, checkpoint_id=f"runs/{uuid.uuid4()}")` on every rank. Good: the job's name, or one
+    that `dist.broadcast_object_list` sends from rank 0.
+
+    Source: torch.distributed.checkpoint's documentation: every rank writes below one checkpoint_id.
+    """
+    making = [call for call, _ in joining_calls(program)]
+    if not making or not program.analysis(Reachability).joins_others(making):
+        return
+    participants = program.analysis(Participants)
+    named = ((call, argument_of(call, *_SHARED_SAVES[name])) for call, name in program.calls(*_SHARED_SAVES))
+    shared = [(call, path) for call, path in named if participants.ranks_running(call) is True]
+    for call, path, read in (*((*each, None) for each in shared), *_read_elsewhere(program)):
+        source = None if path is None else _named_for_itself(program, path)
+        if path is not None and source is not None:
+            by_all = "each rank saves its part into a folder of its own, and none holds the whole checkpoint"
+            yield finding_at(
+                checkpoints.RANKS_NAME_OTHER_FOLDERS,
+                call,
+                f"`{ast.unparse(path)}` has another name on each rank (by {source}): "
+                + (by_all if read is None else "the others look for what rank 0 saves where it never was"),
+                severity=None if source.startswith(_RANDOM) else Severity.WARNING,
+                related=[] if read is None else [related_at(read, "looked for by every rank here")],
+            )
+
+
+_RANDOM = ("uuid.", "secrets.", "random.", "numpy.random.", "os.")
+
+
+def _named_for_itself(program: Program, path: ast.expr) -> str | None:
+    """By what each rank surely names a path for itself; None where they may agree on it."""
+    if not surely_differs(program, path):
+        return None
+    ranks_running = program.analysis(Participants).ranks_running
+    made = [each for each in own_calls(program, path) if ranks_running(each) is not True]
+    return None if made else source_of_difference(program, path)
+
+
+def _read_elsewhere(program: Program) -> Iterator[tuple[ast.Call, ast.expr, ast.Call]]:
+    """The files that one rank saves and that every rank loads: the save, its path and the load."""
+    ranks_running = program.analysis(Participants).ranks_running
+    loads = [(call, argument_of(call, "f", 0)) for call, _ in program.calls("torch.load")]
+    read = {
+        spelled: call
+        for call, path in loads
+        if path is not None
+        and ranks_running(call) is True
+        and (spelled := spelling_of_path(program, path)) is not None
+    }
+    for call, _ in program.calls("torch.save") if read else ():
+        path, who = argument_of(call, "f", 1), ranks_running(call)
+        if path is not None and isinstance(who, Guard) and who.members == frozenset({0}) and not who.outside:
+            found = read.get(spelling_of_path(program, path) or "")
+            if found is not None:
+                yield call, path, found
+
+
+CHECKPOINT_RULES = (one_rank_writes_a_file, ranks_mean_one_folder)
 
 
 # Paths that each host has for itself: below /tmp.
