@@ -6,9 +6,11 @@ from typing import Any
 
 import pytest
 
-from launcher.drafts.batch.script import BatchScript, draft_of_batch_job, read_batch_script
-from launcher.drafts.batch.start_line import read_start_line
+from launcher.drafts.batch.script import draft_of_batch_job
+from launcher.drafts.batch.start_line import fields_of_start, questions_of_start
 from launcher.drafts.job_draft import JobDraft, SourceLine, render_draft
+from launcher.source.start_line import read_start_line
+from launcher.source.start_script import BatchScript, read_batch_script
 
 FSDP = """\
 #!/bin/bash
@@ -254,14 +256,14 @@ STARTS: list[tuple[str, dict[str, Any]]] = [
 def test_each_starter_is_read(text: str, expected: dict[str, Any]) -> None:
     start = read_start_line(text)
     assert start is not None
-    found = {".".join(path): value for path, value in start.fields()}
+    found = {".".join(path): value for path, value in fields_of_start(start)}
     assert {path: found.get(path) for path in expected} == expected
 
 
 def test_what_accelerate_is_told_besides_is_a_question() -> None:
     start = read_start_line("accelerate launch --config_file fsdp.yaml --mixed_precision bf16 train.py")
     assert start is not None
-    assert any("--config_file fsdp.yaml, --mixed_precision bf16" in text for _, text in start.questions)
+    assert any("--config_file fsdp.yaml, --mixed_precision bf16" in text for _, text in questions_of_start(start))
 
 
 @pytest.mark.parametrize(
