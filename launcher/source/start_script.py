@@ -56,6 +56,29 @@ class BatchScript:
     python: str | None
     exports: Mapping[str, tuple[Word, int]]
 
+    @property
+    def only_program(self) -> str | None:
+        """The Python file that all its trainings start, from the folder in which it is started itself; None
+        where there are several, or a run alone would tell."""
+        found: set[str | None] = set()
+        for job in self.jobs:
+            script, folder = job.start.script, job.folder or Word("")
+            is_known = not (script.is_open or folder.is_open or "$" in script.text + folder.text)
+            name = f"{script.text.replace('.', '/')}.py" if job.start.is_module else script.text
+            place = posixpath.normpath(posixpath.join(folder.text, name))
+            found.add(place if is_known and place.endswith(".py") and place[0] not in "/." else None)
+        return found.pop() if len(found) == 1 else None
+
+    def handed_on(self) -> Iterator[tuple[str, str]]:
+        """The variables that what it starts has from it, with values that are written."""
+        seen: dict[tuple[str, str], None] = {}
+        for each in [{**job.exports, **job.environment} for job in self.jobs] or [self.exports]:
+            for name, held in each.items():
+                value = held[0] if isinstance(held, tuple) else held
+                if not value.is_open and "$" not in value.text:
+                    seen[name, value.text] = None
+        yield from seen
+
 
 def is_batch_script(text: str) -> bool:
     """Whether a text is for sbatch, or starts programs by srun."""

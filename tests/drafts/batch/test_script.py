@@ -263,7 +263,9 @@ def test_each_starter_is_read(text: str, expected: dict[str, Any]) -> None:
 def test_what_accelerate_is_told_besides_is_a_question() -> None:
     start = read_start_line("accelerate launch --config_file fsdp.yaml --mixed_precision bf16 train.py")
     assert start is not None
-    assert any("--config_file fsdp.yaml, --mixed_precision bf16" in text for _, text in questions_of_start(start))
+    assert any(
+        "--config_file fsdp.yaml, --mixed_precision bf16" in text for _, text in questions_of_start(start)
+    )
 
 
 @pytest.mark.parametrize(
