@@ -170,6 +170,8 @@ def folders_added_outside(file: FileIndex, known: Sequence[Path], root: Path) ->
     calls = list(_calls_that_add(file))
     asked = [each for each in file.attributes.get("path", ()) if dotted_name(each) == "sys.path"]
     read = {call.func.value for call in calls if isinstance(call.func, ast.Attribute)}
+    if any(each.name == "sys.path" for each in file.set_attributes.get("path", ())):
+        return None
     if any(each not in read and not isinstance(parent_of(each), ast.Compare) for each in asked):
         return None
     for call in calls:
