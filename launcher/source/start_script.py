@@ -48,13 +48,20 @@ class BatchJob:
 
 @frozen
 class BatchScript:
-    """What was read of a batch script; `python` is the virtual environment that it activates, if any."""
+    """What was read of a batch script: `starts` are all commands that start a training, and `python` is the
+    virtual environment that it activates, if any."""
 
     options: Mapping[str, tuple[str, int]]
     shell: ShellScript
-    jobs: tuple[BatchJob, ...]
+    starts: tuple[BatchJob, ...]
     python: str | None
     exports: Mapping[str, tuple[Word, int]]
+
+    @property
+    def jobs(self) -> tuple[BatchJob, ...]:
+        """The trainings, of which the same one in several branches is one."""
+        lines = [each.start for each in self.starts]
+        return tuple(each for number, each in enumerate(self.starts) if each.start not in lines[:number])
 
     @property
     def only_program(self) -> str | None:
@@ -72,7 +79,7 @@ class BatchScript:
     def handed_on(self) -> Iterator[tuple[str, str]]:
         """The variables that what it starts has from it, with values that are written."""
         seen: dict[tuple[str, str], None] = {}
-        for each in [{**job.exports, **job.environment} for job in self.jobs] or [self.exports]:
+        for each in [{**job.exports, **job.environment} for job in self.starts] or [self.exports]:
             for name, held in each.items():
                 value = held[0] if isinstance(held, tuple) else held
                 if not value.is_open and "$" not in value.text:
@@ -104,7 +111,7 @@ def read_batch_script(text: str) -> BatchScript:
             )
     # One that Slurm starts on the hosts is the training where others only prepare it.
     by_srun = [each for each in jobs if each.start.by_srun or each.start.starter not in ("python", "shell")]
-    return BatchScript(options, shell, tuple(_trainings(by_srun or jobs)), python, shell.exported)
+    return BatchScript(options, shell, _without_preparation(by_srun or jobs), python, shell.exported)
 
 
 @dataclass(slots=True)
@@ -151,14 +158,10 @@ def _environment_of(words: Sequence[Word]) -> str | None:
     return folder if folder.startswith("/") else None
 
 
-def _trainings(jobs: Sequence[BatchJob]) -> Iterator[BatchJob]:
-    """Those that are no preparation, where there are others; the same one in several branches is one."""
+def _without_preparation(jobs: Sequence[BatchJob]) -> tuple[BatchJob, ...]:
+    """Those that are no preparation, where there are others."""
     others = [each for each in jobs if _PREPARES.match(posixpath.basename(each.start.script.text)) is None]
-    seen: list[StartLine] = []
-    for each in others or jobs:
-        if each.start not in seen:
-            seen.append(each.start)
-            yield each
+    return tuple(others or jobs)
 
 
 def _options(text: str) -> Iterator[tuple[str, tuple[str, int]]]:

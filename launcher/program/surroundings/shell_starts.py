@@ -104,7 +104,7 @@ class ShellStarts:
         if len(text) > _LARGEST_SCRIPT or self._program.entry.path.stem not in text:
             return None
         script = read_batch_script(text)
-        own = [each for each in script.jobs if self._is_started(file, each.start.script, each.folder)]
+        own = [each for each in script.starts if self._is_started(file, each.start.script, each.folder)]
         if not own:
             return None
         asked = hosts_asked_for(script.options)
@@ -129,9 +129,9 @@ class ShellStarts:
             for job in own
         ]
         settings = tuple(
-            ShellSetting(name, text, file, line)
+            ShellSetting(name, written, file, line)
             for name, (value, line) in handed_on[0].items()
-            if (text := _written(value)) is not None
+            if (written := _written(value)) is not None
             and all(name in each and each[name][0] == value for each in handed_on)
         )
         return StartingScript(file, text, tuple(map(as_start, own)), settings, is_batch_script(text))
