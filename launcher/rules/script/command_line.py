@@ -16,12 +16,14 @@ from launcher.failure_modes.registry import finds
 from launcher.program.dataflow import argument_of, constant_argument, has_star_arguments
 from launcher.program.index import file_of
 from launcher.program.program import Program
+from launcher.program.ranks.reachability import surely_runs
 from launcher.program.surroundings.shell_starts import ShellStart, ShellStarts
 from launcher.program.values import UNKNOWN, External, Instance, alternatives
+from launcher.rules.script.configuration_files import ConfigurationFiles, reads_entry, words_of
 from launcher.rules.script.findings import Places, ScriptSubject, finding_at, finding_in_shell
 
 # Options of the command line that do not do what they look like.
-
+from launcher.text.values import nearest
 
 if TYPE_CHECKING:
     from launcher.program.surroundings.parsers import DeclaredWords
@@ -193,7 +195,10 @@ def script_takes_the_jobs_words(subject: ScriptSubject) -> Iterator[Finding]:
     from launcher.rules.job.subject import WORDS_REMEDY, given_words, judge_words
 
     program, job = subject.program, subject.job
-    if job.tuning is not None or job.code.argument_style == "hydra" or program.unread:
+    if job.tuning is not None or program.unread:
+        return
+    if job.code.argument_style == "hydra":
+        yield from _words_for_hydra(subject)
         return
     words, script = given_words(job), program.entry.path.name
     for parser in script_parsers(program):
@@ -204,6 +209,44 @@ def script_takes_the_jobs_words(subject: ScriptSubject) -> Iterator[Finding]:
                 said.message,
                 remedy=WORDS_REMEDY,
                 severity=said.severity,
+            )
+
+
+def _words_for_hydra(subject: ScriptSubject) -> Iterator[Finding]:
+    """Words that hydra's files have no entry for, and entries that they leave to the words (`???`), which the
+    job does not give and the program reads."""
+    program, words = subject.program, words_of(subject.job)
+    mains = [call for call, _ in program.calls("hydra.main")]
+    keys = program.analysis(ConfigurationFiles).hydra_keys(words) if len(mains) == 1 else None
+    if keys is None:
+        return
+    for word in words:
+        name, sign, _ = word.removeprefix("--").partition("=")
+        last = name.rpartition(".")[2]
+        if not sign or not name.replace(".", "").isidentifier() or name.startswith("hydra."):
+            continue  # `+name=1` adds an entry, `~name` takes one away, `name@package=1` is a group's.
+        if last not in keys.known:
+            near = nearest(last, sorted(keys.known))
+            meant = f": did you mean {near[0]}?" if near else ""
+            yield finding_at(
+                training_script.ENTRY_POINT_MISSING,
+                mains[0],
+                f"hydra finds no entry {name} in {keys.file.name} or what it includes, and exits{meant}",
+                remedy=f"Correct it, or write +{name} to add an entry.",
+            )
+    for path in sorted(keys.lacking):
+        last = path[-1]
+        is_set = any(file.set_attributes.get(last) or file.set_items.get(last) for file in program.files)
+        asked = any("is_missing" in file.text or "merge" in file.text for file in program.files)
+        uses = (use for file in program.files for use in file.attributes.get(last, ()))
+        read = [use for use in uses if reads_entry(use, path)]
+        if read and not is_set and not asked and any(surely_runs(program, use) for use in read):
+            yield finding_at(
+                training_script.ENTRY_POINT_MISSING,
+                mains[0],
+                f"{keys.file.name} leaves {'.'.join(path)} to the words (???), the job does not give it, and "
+                "the program ends where it reads it (MissingMandatoryValue)",
+                remedy=f"Give {'.'.join(path)} in `hyperparameters` or `code.arguments`.",
             )
 
 
