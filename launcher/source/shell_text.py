@@ -164,12 +164,7 @@ class ShellScript:
         if exports:
             names = [*set_here, *(_plain(each) for each in rest if _plain(each).isidentifier())]
             for name in names if by_export else ():
-                value = self.variables.get(name)
-                handed_on = (
-                    _shown(value.text)
-                    if isinstance(value, Word)
-                    else Word(f"${{{name}}}", is_open=name in self.variables)
-                )
+                handed_on = self._handed_on(name)
                 if not is_certain and name not in self.exported:
                     handed_on = Word(handed_on.text, is_open=True)
                 self.exported[name] = handed_on, line
@@ -189,6 +184,13 @@ class ShellScript:
         if words:
             own = {name: _shown(value.text) for name, value in environment.items() if isinstance(value, Word)}
             yield Command(words, line, self._uses(tokens), own)
+
+    def _handed_on(self, name: str) -> Word:
+        """What the value of a variable is to those that have it of the script."""
+        value = self.variables.get(name)
+        if isinstance(value, Word):
+            return _shown(value.text)
+        return Word(f"${{{name}}}", is_open=name in self.variables)
 
     def _unset(self, names: Sequence[str], line: int) -> None:
         for name in names:
@@ -214,6 +216,8 @@ class ShellScript:
         is_same = name in self.variables and before == value
         self.variables[name] = value if is_certain or is_same else _perhaps_longer(before, value)
         self._made_of[name] = self._made_of.get(name, frozenset()) | self._uses([token])
+        if name in self.exported:
+            self.exported[name] = self._handed_on(name), self.exported[name][1]
 
     def _assigned(self, token: _Token, start: int) -> Value | None:
         first = token[0]

@@ -78,13 +78,14 @@ class BatchScript:
 
     def handed_on(self) -> Iterator[tuple[str, str]]:
         """The variables that what it starts has from it, with values that are written."""
-        seen: dict[tuple[str, str], None] = {}
-        for each in [{**job.exports, **job.environment} for job in self.starts] or [self.exports]:
-            for name, held in each.items():
-                value = held[0] if isinstance(held, tuple) else held
-                if not value.is_open and "$" not in value.text:
-                    seen[name, value.text] = None
-        yield from seen
+        held = [*self.exports.items()] if not self.starts else []
+        own: list[tuple[str, Word]] = [(name, value) for name, (value, _) in held]
+        for job in self.starts:
+            own += [(name, value) for name, (value, _) in job.exports.items() if name not in job.environment]
+            own += job.environment.items()
+        yield from dict.fromkeys(
+            (name, value.text) for name, value in own if not value.is_open and "$" not in value.text
+        )
 
 
 def is_batch_script(text: str) -> bool:

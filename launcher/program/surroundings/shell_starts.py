@@ -6,6 +6,7 @@ looked for in the program's own folder and in that of its project.
 
 from __future__ import annotations
 
+import os
 import posixpath
 from collections.abc import Iterator
 from functools import cached_property
@@ -85,8 +86,8 @@ class ShellStarts:
         return () if self.script is None else self.script.settings
 
     def _beside(self) -> Iterator[Path]:
-        folders = dict.fromkeys((self._program.entry.path.parent, Path(self._program.root)))
-        for folder in folders:
+        folders = (self._program.entry.path.parent, Path(self._program.root))
+        for folder in folders[: 1 if os.path.realpath(folders[0]) == os.path.realpath(folders[1]) else 2]:
             try:
                 names = sorted(each.name for each in folder.iterdir() if each.suffix == ".sh")
             except OSError:
@@ -144,7 +145,7 @@ class ShellStarts:
         place = posixpath.normpath(posixpath.join("" if folder is None else folder.text, script.text))
         if place.startswith(("/", "..")):
             return posixpath.basename(place) == entry.name
-        return (file.parent / place) == entry
+        return os.path.realpath(file.parent / place) == os.path.realpath(entry)
 
 
 def _written(word: Word | None) -> str | None:

@@ -234,11 +234,6 @@ def test_a_variable_for_one_command_is_that_of_this_command() -> None:
     assert made["environment"] == {"B": "2"}
 
 
-def test_the_same_start_in_two_branches_is_one_job() -> None:
-    text = "if [ -f x ]; then\n  srun torchrun train.py\nelse\n  srun torchrun train.py\nfi\n"
-    assert len(read_batch_script(text).jobs) == 1
-
-
 STARTS: list[tuple[str, dict[str, Any]]] = [
     ("python -m torch.distributed.run --nproc-per-node=4 -m pkg.train a", {"code.module": "pkg.train"}),
     ("torchrun --standalone --nproc_per_node 4 train.py", {"distribution.processes_per_host": 4}),
@@ -266,13 +261,6 @@ def test_what_accelerate_is_told_besides_is_a_question() -> None:
     assert any(
         "--config_file fsdp.yaml, --mixed_precision bf16" in text for _, text in questions_of_start(start)
     )
-
-
-@pytest.mark.parametrize(
-    "text", ["echo torchrun train.py", "pip install torchrun", "python -m venv x", "python -c 'x'", ""]
-)
-def test_other_commands_start_nothing(text: str) -> None:
-    assert read_start_line(text) is None
 
 
 ON_SLURM = """\

@@ -365,8 +365,9 @@ def test_others_need_not_meet(judge, script: str, fields: dict) -> None:
 
 MIRRORED = (
     "import argparse, json, os, socket\nimport tensorflow as tf\nparser = argparse.ArgumentParser()\n"
-    "{said}\nargs = parser.parse_args()\nstrategy = tf.distribute.MirroredStrategy()\nwith strategy.scope():\n"
-    "    model = tf.keras.Sequential()\nmodel.compile('sgd')\nmodel.fit([1])\n{then}\n"
+    "{said}\nargs = parser.parse_args()\nstrategy = tf.distribute.MirroredStrategy()\n"
+    "with strategy.scope():\n    model = tf.keras.Sequential()\n"
+    "model.compile('sgd')\nmodel.fit([1])\n{then}\n"
 )
 OF_HOST = "parser.add_argument('--hosts', default=os.environ['SM_HOSTS'])"
 

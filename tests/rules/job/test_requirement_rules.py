@@ -161,6 +161,9 @@ def test_the_toolkit_has_nothing_to_install_where_no_file_is_packed(judge) -> No
     assert judge("CODE005", code_section={**TRAIN, "requirements": "none"}, **SMDDP) == []
 
 
+SYS = "import os, sys\nfrom pathlib import Path\n"
+
+
 @pytest.mark.parametrize(
     ("files", "says"),
     [
@@ -203,7 +206,8 @@ def test_the_toolkit_has_nothing_to_install_where_no_file_is_packed(judge) -> No
         ),
         pytest.param(
             {
-                "src/train.py": "import os, sys\nfrom pathlib import Path\nsys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), '..'))\nfrom lib.data import x\n",
+                "src/train.py": f"{SYS}sys.path.insert(0, os.path.join(os.path.dirname(__file__), '..'))\n"
+                "from lib.data import x\n",
                 "lib/data.py": "",
             },
             "outside of",
@@ -211,7 +215,8 @@ def test_the_toolkit_has_nothing_to_install_where_no_file_is_packed(judge) -> No
         ),
         pytest.param(
             {
-                "src/train.py": "import os, sys\nfrom pathlib import Path\nROOT = Path(__file__).resolve().parents[1]\nif str(ROOT) not in sys.path:\n    sys.path.append(str(ROOT))\nimport utils\n",
+                "src/train.py": f"{SYS}ROOT = Path(__file__).resolve().parents[1]\n"
+                "if str(ROOT) not in sys.path:\n    sys.path.append(str(ROOT))\nimport utils\n",
                 "utils.py": "",
             },
             "outside of",
@@ -219,7 +224,7 @@ def test_the_toolkit_has_nothing_to_install_where_no_file_is_packed(judge) -> No
         ),
         pytest.param(
             {
-                "src/train.py": "import os, sys\nfrom pathlib import Path\nsys.path.append('../lib')\nimport datalib\n",
+                "src/train.py": f"{SYS}sys.path.append('../lib')\nimport datalib\n",
                 "lib/datalib.py": "",
             },
             "outside of",
@@ -236,9 +241,10 @@ def test_the_toolkit_has_nothing_to_install_where_no_file_is_packed(judge) -> No
         ),
         pytest.param(
             {
-                "src/train.py": "import os, sys\nfrom pathlib import Path\nsys.path.append(os.path.join(os.path.dirname(__file__), 'third_party'))\nimport utils\n",
+                "src/train.py": f"{SYS}sys.path.append(os.path.join(os.path.dirname(__file__), 'vendor'))\n"
+                "import utils\n",
                 "utils.py": "",
-                "src/third_party/utils.py": "",
+                "src/vendor/utils.py": "",
             },
             None,
             id="in a folder of the source",
@@ -253,7 +259,8 @@ def test_the_toolkit_has_nothing_to_install_where_no_file_is_packed(judge) -> No
         ),
         pytest.param(
             {
-                "src/train.py": "import os, sys\nfrom pathlib import Path\nsys.path.append(os.environ['LIBRARIES'])\nsys.path.append('..')\nimport utils\n",
+                "src/train.py": f"{SYS}sys.path.append(os.environ['LIBRARIES'])\nsys.path.append('..')\n"
+                "import utils\n",
                 "utils.py": "",
             },
             None,
