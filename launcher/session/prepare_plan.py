@@ -399,18 +399,18 @@ def _program_of(source: SourceTree, cache: FileCache) -> Program | Unread | None
     return _script(source.folder, source.entry_point_name, cache)
 
 
-def _on_started_program(source: SourceTree, told: Collection[str], cache: FileCache) -> Sequence[Finding]:
+def _on_started_program(source: SourceTree, told: Collection[str], cache: FileCache) -> tuple[Finding, ...]:
     """What is found of the program that the job's shell script starts, without what is told of that script
     already."""
     started = _started_by_shell(source, cache)
     if started is None:
         return ()
     shell = source.entry_point_name
-    return [
+    return tuple(
         each
         for each in lint_subjects([started]).findings
         if each.code not in told or each.location is None or not each.location.file.endswith(shell)
-    ]
+    )
 
 
 def _started_by_shell(source: SourceTree, cache: FileCache) -> Program | Unread | None:
