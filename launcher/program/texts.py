@@ -7,12 +7,12 @@ from __future__ import annotations
 import ast
 import os
 import re
-from collections.abc import Container, Sequence
+from collections.abc import Container, Iterator, Sequence
 from itertools import count
 from pathlib import Path
 from string import Formatter
 
-from launcher.program.index import FileIndex, dotted_name, last_name
+from launcher.program.index import FileIndex, dotted_name, last_name, parent_of
 from launcher.program.values import UNKNOWN, Constant, Evaluated, Value, elements_of, like
 
 _PERCENT = re.compile(r"%(?:\((\w+)\))?([-+ #.*\d]*[a-zA-Z%])")
@@ -152,16 +152,47 @@ def folders_added(file: FileIndex, known: Sequence[Path], root: Path) -> list[Pa
     """
     found: dict[str, Path] = {}
     above, already = os.path.realpath(root), {os.path.realpath(each) for each in known}
+    for call in _calls_that_add(file):
+        for folder in _folder(call.args[-1], file, known):
+            real = os.path.realpath(folder)
+            if _is_below(real, above) and real not in already and Path(real).is_dir():
+                found[real] = root / os.path.relpath(real, above)
+    return list(found.values())
+
+
+def folders_added_outside(file: FileIndex, known: Sequence[Path], root: Path) -> list[Path] | None:
+    """The folders outside of `root` that a file adds to those in which Python looks for modules.
+
+    None where it does anything with them that is not written out, or adds one that is not there on this
+    machine: somewhere else it may be.
+    """
+    found: list[Path] = []
+    calls = list(_calls_that_add(file))
+    asked = [each for each in file.attributes.get("path", ()) if dotted_name(each) == "sys.path"]
+    read = {call.func.value for call in calls if isinstance(call.func, ast.Attribute)}
+    if any(each.name == "sys.path" for each in file.set_attributes.get("path", ())):
+        return None
+    if any(each not in read and not isinstance(parent_of(each), ast.Compare) for each in asked):
+        return None
+    for call in calls:
+        paths = (os.path.realpath(each) for each in _folder(call.args[-1], file, known))
+        folders = [each for each in paths if Path(each).is_dir()]
+        if not folders:
+            return None
+        if not any(_is_below(each, os.path.realpath(root)) for each in folders):
+            found += map(Path, folders)
+    return found
+
+
+def _calls_that_add(file: FileIndex) -> Iterator[ast.Call]:
     for name in ("append", "insert") if "sys.path" in file.text else ():
         for call in file.calls_of.get(name, ()):
-            if dotted_name(call.func) != f"sys.path.{name}" or not call.args:
-                continue
-            for folder in _folder(call.args[-1], file, known):
-                real = os.path.realpath(folder)
-                inside = f"{real}{os.sep}".startswith(above + os.sep)
-                if inside and real not in already and Path(real).is_dir():
-                    found[real] = root / os.path.relpath(real, above)
-    return list(found.values())
+            if dotted_name(call.func) == f"sys.path.{name}" and call.args:
+                yield call
+
+
+def _is_below(folder: str, above: str) -> bool:
+    return f"{folder}{os.sep}".startswith(above + os.sep)
 
 
 def _folder(

@@ -93,6 +93,11 @@ VARIABLE_ADVICE = {
     "NCCL_PROTO": Advice("takes the other protocols from NCCL and disables the plugin's tuner"),
     "NCCL_ALGO": Advice("takes the other algorithms from NCCL and disables the plugin's tuner"),
     "NCCL_P2P_DISABLE": Advice("gives up NVLink and PCIe between the GPUs of a host", SWITCHED_OFF),
+    "NCCL_SHM_DISABLE": Advice(
+        "takes shared memory from the processes of a host: what GPUs without a direct way exchange goes over "
+        "the network",
+        SWITCHED_OFF,
+    ),
     "NCCL_P2P_LEVEL": Advice("gives up NVLink and PCIe between the GPUs of a host", _NEARER_THAN_NEVER),
     "NCCL_NET_GDR_LEVEL": Advice(
         "copies every message through host memory", _NEARER_THAN_NEVER, with_efa_only=True
@@ -158,6 +163,21 @@ def interface_harm(value: str) -> str | None:
         met = [name for name in names if "eth0".startswith(name) or "ens5".startswith(name)]
         return f"excludes SageMaker's own interface with {met[0]}" if met else None
     return "names an interface that some host lacks; NCCL finds none there and stops" if names else None
+
+
+def network_harm(name: str, value: str) -> str | None:
+    """What a variable does to the network of any job, whatever its hosts are; None where it does nothing."""
+    value = value.strip()
+    if name == "FI_PROVIDER":
+        return "turns EFA off: messages between hosts go over TCP" if excludes_efa(value) else None
+    if name == "NCCL_NET" and value.lower() == "socket":
+        return "turns EFA off: NCCL uses TCP sockets"
+    if name == "NCCL_SOCKET_IFNAME":
+        return interface_harm(value)
+    advice = advice_on(name)
+    if advice is None or advice.with_efa_only or value in advice.harmless:
+        return None
+    return None if (name, value.lower()) == ("NCCL_PROTO", "simple") else advice.harm
 
 
 def why_obsolete(name: str, value: str, torch: tuple[int, int] | None) -> str | None:

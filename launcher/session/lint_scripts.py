@@ -33,6 +33,7 @@ from launcher.program.program import (
     read_program,
     trains_distributed,
 )
+from launcher.program.surroundings.shell_starts import ShellStarts
 from launcher.rules.script.check import (
     Acceptance,
     Configurations,
@@ -42,6 +43,7 @@ from launcher.rules.script.check import (
     codes_found,
     ignore_comments,
     judge_comments,
+    shell_comments,
     unfinished_finding,
     unread_finding,
 )
@@ -113,6 +115,8 @@ class _Judged:
             if name not in self.files:
                 self.files.add(name)
                 self.comments[name] = ignore_comments(file)
+        if (shell := program.analysis(ShellStarts).script) is not None:
+            self.comments[str(shell.file)] = shell_comments(shell.text)
 
     def join(self, other: _Judged) -> None:
         self.findings.extend(other.findings)
@@ -141,13 +145,17 @@ def lint(
     return _accepted(judged, selection, configurations, with_job=False)
 
 
-def lint_subjects(subjects: Iterable[ScriptSubject | Unread], selection: Selection = ALL_FINDINGS) -> Lint:
-    """Judge programs with the job that starts them."""
+def lint_subjects(
+    subjects: Iterable[ScriptSubject | Program | Unread], selection: Selection = ALL_FINDINGS
+) -> Lint:
+    """Judge programs with the job that starts them; one that a shell script of the job starts as it is."""
     judged = _Judged()
     with collection_paused():
         for subject in subjects:
             if isinstance(subject, Unread):
                 judged.findings.append(unread_finding(subject, imported=False))
+            elif isinstance(subject, Program):
+                judged.add(subject, _in_time(subject, partial(check_program, subject)))
             else:
                 judged.add(subject.program, _in_time(subject.program, partial(check_script, subject)))
     return _accepted(judged, selection, Configurations(), with_job=True)

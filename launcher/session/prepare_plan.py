@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, date, datetime
 from pathlib import Path
@@ -28,17 +28,20 @@ from launcher.planning.image_choice import native_counterpart
 from launcher.planning.planner import plan_job
 from launcher.planning.request_view import Request, RequestView
 from launcher.planning.show_plan import find_credentials
+from launcher.planning.strategies.strategy import SHELL_ENDING
 from launcher.planning.training_plan import TrainingPlan
 from launcher.program.index import Unread
 from launcher.program.process_environment import starts_ranks
 from launcher.program.program import NO_CHANGED_FILES, FileCache, Program, collection_paused, read_program
 from launcher.rules.job.check import check_job, check_source
+from launcher.rules.job.code_rules import MOST_SHELL_BYTES
 from launcher.rules.job.subject import SEARCHED_NAMES, JobSubject, ReadableSource, RunPlace
 from launcher.rules.script.check import relative_to_working_folder
 from launcher.rules.script.findings import ScriptSubject
 from launcher.session.lint_scripts import Lint, Selection, lint_subjects, write_whole
 from launcher.source.archive import OnRead
 from launcher.source.folder_walk import SourceError
+from launcher.source.start_script import read_batch_script
 from launcher.source.tree import (
     MOST_SCRIPT_BYTES,
     NOTHING_SEEN,
@@ -186,9 +189,12 @@ def prepare_for(
         starts_ranks=isinstance(program, Program) and starts_ranks(program),
         program=program if isinstance(program, Program) else None,
     )
-    judged = [] if program is None else [_judgeable(program, plan.spec or job, plan)]
-    on_script = lint_subjects(judged).findings
-    found = accept([*check_job(subject), *plan.findings, *on_script, *notes], [*job.ignore, *ignore])
+    on_job = check_job(subject)
+    if program is not None:
+        on_script = lint_subjects([_judgeable(program, plan.spec or job, plan)]).findings
+    else:
+        on_script = _on_started_program(source, {each.code for each in on_job}, cache or FileCache())
+    found = accept([*on_job, *plan.findings, *on_script, *notes], [*job.ignore, *ignore])
     if place is not RunPlace.SAGEMAKER:
         # Informations are about a submission to AWS and say nothing of a run elsewhere.
         found = tuple(each for each in found if each.severity is not Severity.INFO)
@@ -369,6 +375,10 @@ def lint_with_job(
         programs = [read_program(each, root, cache) for each in scripts]
     else:
         own = _own_program(job, root, cache)
+        if own is None and root.is_dir():
+            own = _started_by_shell(source_of(job, loaded.file.parent), cache)
+            if own is not None:
+                return lint_subjects([own], Selection(selection.select, (*selection.ignore, *job.ignore)))
         if own is None:
             raise Refusal(
                 f"the code of {loaded.file} is no Python script in a folder here.",
@@ -388,6 +398,32 @@ def _program_of(source: SourceTree, cache: FileCache) -> Program | Unread | None
     if source.is_packed or not source.packs_entry_point:
         return None
     return _script(source.folder, source.entry_point_name, cache)
+
+
+def _on_started_program(source: SourceTree, told: Collection[str], cache: FileCache) -> tuple[Finding, ...]:
+    """What is found of the program that the job's shell script starts, without what is told of that script
+    already."""
+    started = _started_by_shell(source, cache)
+    if started is None:
+        return ()
+    shell = source.entry_point_name
+    return tuple(
+        each
+        for each in lint_subjects([started]).findings
+        if each.code not in told or each.location is None or not each.location.file.endswith(shell)
+    )
+
+
+def _started_by_shell(source: SourceTree, cache: FileCache) -> Program | Unread | None:
+    """The program that a job's shell script starts, where it starts one alone."""
+    if source.is_packed or not source.packs_entry_point or not source.entry_point_name.endswith(SHELL_ENDING):
+        return None
+    try:
+        text = source.read(source.entry_point_name, MOST_SHELL_BYTES).decode("utf-8", "replace")
+    except SourceError:
+        return None
+    name = read_batch_script(text).only_program
+    return None if name is None else _script(source.folder, name, cache)
 
 
 def _own_program(job: JobSpec, root: Path, cache: FileCache) -> Program | Unread | None:

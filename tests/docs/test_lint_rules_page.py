@@ -13,7 +13,9 @@ EXAMPLES = examples()
 
 
 def codes_in(program: str, example: Example) -> list[str]:
-    return [each.code for each in findings_in(program, example.job) if is_shown(each, example.code)]
+    return [
+        each.code for each in findings_in(program, example.job, example.shell) if is_shown(each, example.code)
+    ]
 
 
 @pytest.mark.parametrize("example", EXAMPLES, ids=lambda each: f"{each.code}-{each.rule}")
@@ -42,7 +44,7 @@ def test_no_two_examples_give_the_same_finding() -> None:
     messages = [
         (example.code, finding.message)
         for example in EXAMPLES
-        for finding in findings_in(example.bad, example.job)
+        for finding in findings_in(example.bad, example.job, example.shell)
         if finding.code == example.code
     ]
     assert len(messages) == len(set(messages))

@@ -22,14 +22,15 @@ from tests.program.conftest import ReadProgram, wrong_answers
 
 LIBRARIES = {
     "torch": 75,
-    "deepspeed": 30,
+    "deepspeed": 31,
     "smdistributed": 30,
     "horovod": 28,
     "torch_xla": 15,
     "mpi4py": 45,
-    "accelerate": 18,
+    "accelerate": 21,
     "lightning": 18,
-    "transformers": 1,
+    "transformers": 3,
+    "trl": 3,
     "ignite": 7,
     "slipway": 2,
 }

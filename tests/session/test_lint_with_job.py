@@ -69,6 +69,31 @@ def test_a_shell_script_is_not_read_as_python(write_job: WriteJob) -> None:
     assert found(file) == []
 
 
+BY_SHELL = {"code": {"source_dir": "src", "entry_point": "run.sh"}, "distribution": {"strategy": "none"}}
+
+
+def test_the_program_that_a_shell_script_of_the_job_starts_is_judged(
+    write_job: WriteJob, run_launch: RunLaunch
+) -> None:
+    file = job_with(write_job, "barrier()\n", **BY_SHELL)
+    (file.parent / "src" / "run.sh").write_text("cd .\ntorchrun --nnodes 1 train.py\n", "utf-8")
+    assert found(file) == ["src/train.py:1:1 DDP004"]
+    assert "train.py:1:1" in run_launch("lint", "--job", file)[1]
+
+
+def test_of_several_programs_of_a_shell_script_none_is_judged(write_job: WriteJob) -> None:
+    file = job_with(write_job, "barrier()\n", **BY_SHELL)
+    (file.parent / "src" / "run.sh").write_text("torchrun train.py\ntorchrun other.py\n", "utf-8")
+    assert found(file) == []
+
+
+def test_a_variable_of_a_jobs_shell_script_is_told_once(write_job: WriteJob) -> None:
+    file = job_with(write_job, "a = 1\n", **BY_SHELL)
+    (file.parent / "src" / "run.sh").write_text("export NCCL_DEBUG=TRACE\ntorchrun train.py\n", "utf-8")
+    plan = prepare(read_job(JobSource(file)), session_region="us-west-2")
+    assert [each.stage for each in plan.findings if each.code == "NCCL003"] == [Stage.SPEC]
+
+
 def test_an_error_in_the_script_refuses_the_job(write_job: WriteJob, run_launch: RunLaunch) -> None:
     file = job_with(write_job, "if rank == 0:\n    barrier()\n")
     code, out, _ = run_launch("check", file)

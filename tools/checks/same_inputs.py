@@ -26,7 +26,7 @@ from tests.peers.cases import all_cases, merged
 from tests.rules.script.cases import script_cases
 from tests.stacks.second_day.field_changes import BASE, CHANGES
 from tools.generate.generated import ROOT
-from tools.generate.pages.lint_examples import examples
+from tools.generate.pages.lint_examples import SHELL_SCRIPT, examples
 
 Call = tuple[str, ...]
 """The words of a command; those that begin with @ are for `tools.checks.same` itself."""
@@ -114,6 +114,8 @@ def _about_programs(inputs: Path, texts: list[str]) -> Iterator[Call]:
             place = inputs / "lint-examples" / f"{number:03}-{side}"
             place.mkdir(parents=True)
             (place / "train.py").write_text(getattr(example, side), "utf-8")
+            if example.shell:
+                (place / SHELL_SCRIPT).write_text(example.shell, "utf-8")
             script = _name(place / "train.py", inputs)
             if not example.job:
                 yield ("lint", script, "--output", "json")

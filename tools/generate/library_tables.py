@@ -103,6 +103,7 @@ KEYS: Mapping[str, tuple[Callable[[object], Meanings], str]] = {
     "group_makers": (_names, "What makes a group of the ranks that are its first argument."),
     "collectives": (_by_holder(_group_position), "What communicates, by the position of its group."),
     "checkpoints": (_by_holder(_group_position), "What collects or writes a checkpoint, in the same way."),
+    "collects_shards": (_names, "What collects parameters from all ranks where settings shard them."),
     "on_request": (_by_holder(str), "What communicates where a keyword asks for it, by that keyword."),
     "gradient_reducers": (_names, "Wrappers whose gradients all ranks reduce in every backward pass."),
     "model_wrappers": (_names, "What makes the ranks train one model on different data."),

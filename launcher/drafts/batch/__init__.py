@@ -1,5 +1,5 @@
-"""Batch scripts of Slurm, and the command lines that start trainings, read without running them.
+"""Job files of Slurm's batch scripts, and the fields of a command line that starts a training.
 
-A script becomes words as the shell would make them, with the variables that it sets; the line that starts the
-training becomes processes, hosts, script and arguments; what only a cluster knows stays a question.
+What `launcher.source.start_script` reads of a script becomes processes, hosts, script and arguments; what
+only a cluster knows stays a question.
 """

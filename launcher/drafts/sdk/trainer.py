@@ -9,10 +9,11 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator, Mapping
 
-from launcher.drafts.batch.start_line import StartLine, read_start_line
+from launcher.drafts.batch.start_line import fields_of_start, questions_of_start
 from launcher.drafts.job_draft import DraftField, DraftQuestion, SourceLine
 from launcher.drafts.sdk.keywords import PLAIN_FIELDS
 from launcher.drafts.sdk.reading import Part, SdkReading
+from launcher.source.start_line import StartLine, read_start_line
 
 
 class TrainerReading(SdkReading):
@@ -209,7 +210,7 @@ class TrainerReading(SdkReading):
 
 def _start_parts(start: StartLine, line: SourceLine) -> Iterator[Part]:
     """The fields of a line that starts a script."""
-    for path, value in start.fields():
+    for path, value in fields_of_start(start):
         yield DraftField(path, value, "", line)
-    for path, text in start.questions:
+    for path, text in questions_of_start(start):
         yield DraftQuestion(path, text, None, line)

@@ -36,6 +36,7 @@ from launcher.program.program import Program
 from launcher.program.ranks.reachability import reads_of_property
 from launcher.program.ranks.sharded_models import Gathering, ShardedModels
 from launcher.program.ranks.truths import Guard
+from launcher.program.surroundings.sharding import Sharding
 from launcher.program.values import (
     LIBRARY_TABLES,
     Constant,
@@ -573,6 +574,8 @@ def communicates(program: Program, call: ast.Call, collective: Collective) -> bo
     given = {each.arg: program.value(each.value) for each in call.keywords if each.arg}
     if collective.asked_by is not None and given.get(collective.asked_by) != Constant(True):
         return False
+    if collective.of_shards and not program.analysis(Sharding).shards(collective.name):
+        return False
     if collective.name.startswith("torch.distributed.checkpoint.state_dict.") and not _gathers_shards(
         program, call
     ):
@@ -638,8 +641,9 @@ class Collective:
     """A call that every rank of a group must make.
 
     `short_name` is its last name. `group` is the position of the group among its arguments, None where it is
-    given by keyword only. `gathers_state` says that it collects or writes a checkpoint. `asked_by` is the
-    keyword that must be True for it to communicate at all.
+    given by keyword only. `gathers_state` says that it collects or writes a checkpoint, `of_shards` that it
+    waits for nobody where the parameters are not sharded. `asked_by` is the keyword that must be True for it
+    to communicate at all.
     """
 
     name: str
@@ -647,16 +651,24 @@ class Collective:
     group: int | None = None
     gathers_state: bool = False
     asked_by: str | None = None
+    of_shards: bool = False
 
 
-COLLECTIVES: dict[str, Collective] = {
-    name: Collective(name, name.rpartition(".")[2], group, gathers_state=key == "checkpoints")
-    for key in ("collectives", "checkpoints")
-    for name, group in LIBRARY_TABLES[key].items()
-} | {
-    name: Collective(name, name.rpartition(".")[2], asked_by=keyword)
-    for name, keyword in LIBRARY_TABLES["on_request"].items()
-}
+COLLECTIVES: dict[str, Collective] = (
+    {
+        name: Collective(name, name.rpartition(".")[2], group, gathers_state=key == "checkpoints")
+        for key in ("collectives", "checkpoints")
+        for name, group in LIBRARY_TABLES[key].items()
+    }
+    | {
+        name: Collective(name, name.rpartition(".")[2], gathers_state=True, of_shards=True)
+        for name in LIBRARY_TABLES["collects_shards"]
+    }
+    | {
+        name: Collective(name, name.rpartition(".")[2], asked_by=keyword)
+        for name, keyword in LIBRARY_TABLES["on_request"].items()
+    }
+)
 """All of them, by their one dotted name.
 
 Not there, as it does not communicate where the tensor is replicated: DTensor's full_tensor, of which

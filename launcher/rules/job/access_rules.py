@@ -20,9 +20,10 @@ from launcher.failure_modes.model import Finding, Path, Severity, Stage
 from launcher.failure_modes.registry import finds
 from launcher.jobs.specification import JobSpec, Strategy
 from launcher.program.dataflow import text_beginning
-from launcher.program.index import ancestors, file_of
+from launcher.program.index import ancestors, file_of, last_name, nodes_within, parent_of
 from launcher.program.program import Program
 from launcher.program.ranks.reachability import surely_runs
+from launcher.program.surroundings.channels import option_with_default
 from launcher.program.surroundings.options import as_attribute, option_of
 from launcher.program.values import Constant, External
 from launcher.rules.job.code_rules import shell_commands, shell_text
@@ -577,9 +578,13 @@ def shells_start_ranks_that_meet(subject: JobSubject) -> Iterator[Finding]:
 
 @finds(Stage.SPEC, distribution.RANKS_NEVER_MET)
 def hosts_train_together(subject: JobSubject) -> Iterator[Finding]:
-    """A Python script that trains on several hosts of the strategy none and knows of no other."""
+    """A Python script that trains on several hosts of the strategy none and knows of no other.
+
+    One of tf.distribute.MirroredStrategy, which spans the devices of one host, may ask for the hosts and show
+    them all the same.
+    """
     hosts, program = _hosts_beside_each_other(subject), subject.program
-    if not hosts or program is None or any(_KNOWS_ITS_HOSTS.search(file.text) for file in program.files):
+    if not hosts or program is None or _knows_its_hosts(program):
         return
     framework = framework_of(program)
     if framework is None:
@@ -589,13 +594,53 @@ def hosts_train_together(subject: JobSubject) -> Iterator[Finding]:
     meet = FRAGMENTS[f"MEET_{framework.upper()}"].replace("num_nodes=HOSTS", f"num_nodes={hosts}")
     meet = meet.replace("devices=PROCESSES PER HOST", "devices=-1")
     by_torchrun = "Set `distribution: {strategy: torchrun}`. " if framework == "pytorch" else ""
+    alone = "nothing in it knows of the others"
+    if any(program.calls(_SPANS_ONE_HOST)):
+        alone = "its MirroredStrategy spans the devices of one host alone"
     yield distribution.RANKS_NEVER_MET.at(
         ("resources", "instance_count"),
         f"each of the {hosts} hosts would train a whole model for itself, on all of the data: the strategy "
-        "none starts the script on each, and nothing in it knows of the others",
+        f"none starts the script on each, and {alone}",
         remedy=f"Take one host, or let them meet. {by_torchrun}{meet}. Hosts that share out the files of a "
         "channel say `distribution: ShardedByS3Key` at the input.",
         severity=Severity.WARNING,
+    )
+
+
+_SPANS_ONE_HOST = "tensorflow.distribute.MirroredStrategy"
+"""TensorFlow's guide to distributed training: one of several hosts is MultiWorkerMirroredStrategy."""
+
+
+def _knows_its_hosts(program: Program) -> bool:
+    """Whether a program may know of other hosts by any word; by what it does where its strategy is seen to
+    span the devices of one host."""
+    spans_one_host = any(program.calls(_SPANS_ONE_HOST))
+    files = [each for each in program.files if _KNOWS_ITS_HOSTS.search(each.text)]
+    return any(
+        not spans_one_host or any(_asks_for_hosts(program, node) for node in nodes_within(file.tree))
+        for file in files
+    )
+
+
+_SHOWS = ("print", "debug", "info", "warning", "error", "log")
+
+
+def _asks_for_hosts(program: Program, node: ast.AST) -> bool:
+    """Whether an expression may lead to the other hosts: it is not merely shown, nor the default of an option
+    that nobody reads."""
+    match node:
+        case ast.Constant(value=str() as word) | ast.Name(id=word) | ast.Attribute(attr=word):
+            pass
+        case _:
+            return False
+    if _KNOWS_ITS_HOSTS.search(word) is None or isinstance(parent_of(node), ast.Expr):
+        return False
+    if any(isinstance(each, ast.Call) and last_name(each.func) in _SHOWS for each in ancestors(node)):
+        return False
+    option = option_with_default(node) if isinstance(node, ast.expr) else None
+    return option is None or any(
+        file.attributes.get(option) or f"'{option}'" in file.text or f'"{option}"' in file.text
+        for file in program.files
     )
 
 

@@ -42,7 +42,7 @@ from launcher.planning.settings import PLUGIN_CHOOSES_PROVIDER
 from launcher.planning.strategies.catalogue import TUNING_STRATEGIES
 from launcher.planning.strategies.strategy import SHELL_ENDING, TENSORFLOW
 from launcher.rules.job.access_rules import framework_of
-from launcher.rules.job.code_rules import shell_commands
+from launcher.rules.job.code_rules import shell_commands, shell_text
 from launcher.rules.job.subject import GivenVariable, JobSubject
 from launcher.rules.shared_facts import (
     SWITCHED_ON,
@@ -53,6 +53,7 @@ from launcher.rules.shared_facts import (
     is_only_verbose,
     why_obsolete,
 )
+from launcher.source.start_script import read_batch_script
 from launcher.text.values import parse_image_uri
 
 # The instance type against the types that the training API accepts.
@@ -252,13 +253,9 @@ def processes_are_shown_their_devices(subject: JobSubject) -> Iterator[Finding]:
 def _variables(subject: JobSubject) -> Iterator[GivenVariable]:
     """The variables of the job, and those that its shell script exports with a value that is written out."""
     yield from subject.variables()
-    for command in shell_commands(subject):
-        match = _EXPORT.fullmatch(command.strip())
-        if match is not None:
-            yield GivenVariable(match["name"], match["value"].strip("\"'"), ("code", "entry_point"))
-
-
-_EXPORT = re.compile(r"export (?P<name>[A-Z_][A-Z0-9_]*)=(?P<value>[^\s$`]+)")
+    if text := shell_text(subject):
+        for name, value in read_batch_script(text.decode("utf-8", "replace")).handed_on():
+            yield GivenVariable(name, value, ("code", "entry_point"))
 
 
 _SPREADS = ("MirroredStrategy", "MultiWorkerMirroredStrategy", "pmap", "make_mesh", "NamedSharding")

@@ -13,8 +13,9 @@ import os
 import posixpath
 import re
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from launcher.failure_modes import training_script
@@ -25,6 +26,7 @@ from launcher.planning.image_choice import job_image_software
 from launcher.planning.images import image_release, parse_aws_image
 from launcher.program.index import FileIndex, absolute_module_name, is_package
 from launcher.program.program import Program
+from launcher.program.texts import folders_added_outside
 from launcher.rules.job.image_packages import (
     ImagePackages,
     image_packages,
@@ -52,20 +54,26 @@ def own_modules_are_packed(subject: JobSubject) -> Iterator[Finding]:
     """A module of the user's that every run imports and the archive does not hold.
 
     It is left out by a pattern, lies beside the source folder, or is in none of the packages that are packed.
-    A warning, as something that is installed may have the same name. Silent where the program changes
-    `sys.path`, and of what it imports in a `try`, a condition or a function.
+    A warning, as something that is installed may have the same name. So too of a folder above the source that
+    the program adds to `sys.path`, which is not there in the container. Silent where it changes `sys.path` in
+    a way that is not written out, and of what it imports in a `try`, a condition or a function.
     """
     program, source = subject.program, subject.source
     if program is None or source.problems or source.is_packed or "PYTHONPATH" in subject.job.environment:
         return
-    if any(word in file.text for word in ("sys.path", "sys.modules", "__path__") for file in program.files):
+    if any(word in file.text for word in ("sys.modules", "__path__", "addsitedir") for file in program.files):
+        return
+    started_in = (source.folder, source.folder / posixpath.dirname(source.entry_point_name))
+    outside = [folders_added_outside(file, started_in, source.folder) for file in program.files]
+    added = [folder for each in outside for folder in each or ()]
+    if None in outside:
         return
     seen, packed = set[str](), {each.name for each in source.files}
     for file, node, module in sure_imports(program):
         if module in seen or module.endswith(_MADE_LATER):
             continue
         seen.add(module)
-        why = _why_module_is_missing(subject, program, module, packed)
+        why = _why_module_is_missing(subject, program, module, packed, added)
         if why is not None:
             yield training_script.REQUIREMENT_MISSING.finding(
                 Stage.SPEC,
@@ -261,9 +269,12 @@ def sure_imports(program: Program) -> Iterator[tuple[FileIndex, ast.stmt, str]]:
 
 
 def _why_module_is_missing(
-    subject: JobSubject, program: Program, module: str, packed: set[str]
+    subject: JobSubject, program: Program, module: str, packed: set[str], added: Sequence[Path] = ()
 ) -> tuple[str, str] | None:
-    """Why a module of the user's is not in the archive, and what to do; None where it is, or is another's."""
+    """Why a module of the user's is not in the archive, and what to do; None where it is, or is another's.
+
+    `added` are the folders outside of the source in which the program looks, too.
+    """
     source, top = subject.source, module.partition(".")[0]
     found = program.modules.get(module)
     if found is not None:
@@ -284,12 +295,13 @@ def _why_module_is_missing(
         return f"is not in the package {top} that is packed", "Correct the import, or pack the module."
     if own or any(name.startswith((f"{top}.", f"{top}/")) for name in packed) or _is_installed(subject, top):
         return None
-    beside = source.folder.parent / top
-    if beside.with_name(f"{top}.py").is_file() or (beside / "__init__.py").is_file():
-        return (
-            f"lies in {source.folder.parent}, outside of code.source_dir, and only what is inside is packed",
-            "Set `code.source_dir` to the folder that holds both, or move the module.",
-        )
+    for folder in (source.folder.parent, *added):
+        names = (f"{top}.py", f"{top}/__init__.py", *([f"{module.replace('.', '/')}.py"] if added else []))
+        if any((folder / name).is_file() for name in names) and not _QUIETLY_THERE.fullmatch(top):
+            return (
+                f"lies in {folder}, outside of code.source_dir, and only what is inside is packed",
+                "Set `code.source_dir` to the folder that holds both, or move the module.",
+            )
     return None
 
 

@@ -168,7 +168,9 @@ def given_words(job: JobSpec) -> list[str]:
     return [*named, *arguments] if style == "spaced" else [*arguments, *named]
 
 
-def judge_words(parser: ScriptParser, words: list[str], script: str) -> Iterator[SaidOfWords]:
+def judge_words(
+    parser: ScriptParser, words: list[str], script: str, giver: str = "the job"
+) -> Iterator[SaidOfWords]:
     """What the parser says of these words: the first that argparse itself would stop at."""
     by_name = {name: each for each in parser.declared for name in each.names}
     try:
@@ -178,7 +180,7 @@ def judge_words(parser: ScriptParser, words: list[str], script: str) -> Iterator
         named = [name for name in by_name if re.search(rf"(?<![\w-]){re.escape(name)}(?![\w-])", text)]
         if parser.knows_all or not text.startswith("ambiguous"):
             place = by_name[named[0]].node if named else parser.reading
-            yield SaidOfWords(place, f"{script} would refuse the job's words and exit: {text}")
+            yield SaidOfWords(place, f"{script} would refuse the words of {giver} and exit: {text}")
         return
     unknown = [each.partition("=")[0] for each in left if each.startswith("-") and not _is_number(each)]
     unknown = [each for each in unknown if f"-{each}" not in by_name]  # Told by the rule on styles.
@@ -189,12 +191,12 @@ def judge_words(parser: ScriptParser, words: list[str], script: str) -> Iterator
         meant = f": did you mean {near[0]}?" if near else ""
         if parser.is_strict:
             yield SaidOfWords(
-                parser.reading, f"{script} does not know {name}, which the job gives, and exits{meant}"
+                parser.reading, f"{script} does not know {name}, which {giver} gives, and exits{meant}"
             )
         else:
             yield SaidOfWords(
                 parser.reading,
-                f"{script} ignores {name}, which the job gives{meant}",
+                f"{script} ignores {name}, which {giver} gives{meant}",
                 Severity.WARNING if near else Severity.INFO,
             )
     for option, value in pairwise(words):
@@ -202,10 +204,10 @@ def judge_words(parser: ScriptParser, words: list[str], script: str) -> Iterator
         if left and value in left and not unknown and flag is not None and "action" in flag.settings:
             if parser.is_strict:
                 yield SaidOfWords(
-                    flag.node, f"{option} takes no value, and the job gives it {value!r}: {script} exits"
+                    flag.node, f"{option} takes no value, and {giver} gives it {value!r}: {script} exits"
                 )
             elif value.lower() in ("false", "0", "no"):
-                said = f"{option} {value} of the job switches {option} on: it takes no value"
+                said = f"{option} {value} of {giver} switches {option} on: it takes no value"
                 yield SaidOfWords(flag.node, said, Severity.WARNING)
 
 

@@ -29,6 +29,7 @@ from launcher.rules import training_compiler
 from launcher.rules.script import (
     clearings,
     collectives,
+    command_line,
     departures,
     environment,
     gradients,
@@ -95,7 +96,7 @@ RULES: tuple[Callable[[Program], Iterator[Finding]], ...] = (
     *process_groups.BACKEND_RULES,
     *processes.DEVICE_RULES,
     *loading.LOADING_RULES,
-    *environment.OPTION_RULES,
+    *command_line.OPTION_RULES,
     *DATA_RULES,
     *process_groups.GROUP_RULES,
     *process_groups.JOINING_RULES,
@@ -115,7 +116,7 @@ RULES: tuple[Callable[[Program], Iterator[Finding]], ...] = (
 )
 
 SINGLE_PROCESS_RULES = (
-    *environment.OPTION_RULES,
+    *command_line.OPTION_RULES,
     state_keys.keys_are_not_cut_by_partition,
     loading.uploads_are_looked_at,
 )
@@ -129,6 +130,7 @@ JOB_RULES: tuple[Callable[[ScriptSubject], Iterator[Finding]], ...] = (
     *kept_folders.FOLDER_JOB_RULES,
     *resuming.RESUMING_JOB_RULES,
     *processes.STRATEGY_JOB_RULES,
+    *command_line.WORDS_JOB_RULES,
     *launches.LAUNCH_RULES,
     *process_groups.MEETING_RULES,
     *training_compiler.XLA_JOB_RULES,
@@ -384,6 +386,18 @@ def _read_comments(text: str) -> Iterator[IgnoreComment]:
                 begun = token.start[0]
             if token.string == "@" and not token.line[: token.start[1]].strip():
                 decorated = True
+
+
+def shell_comments(text: str) -> tuple[IgnoreComment, ...]:
+    """The comments of a shell script; one that stands alone holds for the line below it."""
+    found: list[IgnoreComment] = []
+    for number, line in enumerate(text.splitlines(), start=1):
+        before, mark, _ = line.partition(f"# {IGNORE_MARK}")
+        if mark and _is_mark(line[len(before) :]):
+            at = (number, len(before))
+            token = tokenize.TokenInfo(tokenize.COMMENT, line[len(before) :], at, (number, len(line)), line)
+            found.append(_parse_comment(token, range(number, number + (1 if before.strip() else 2))))
+    return tuple(found)
 
 
 def _is_mark(comment: str) -> bool:

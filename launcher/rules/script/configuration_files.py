@@ -57,6 +57,16 @@ class Configured:
     is_chosen: bool
 
 
+@frozen
+class HydraKeys:
+    """What words may be given where hydra reads them: the names of entries and groups, and the paths to the
+    entries that its first file leaves to the words (`???`) and these do not give."""
+
+    file: Path
+    known: frozenset[str]
+    lacking: frozenset[tuple[str, ...]]
+
+
 class ConfigurationFiles:
     """The configuration files beside a program, each read once, when something asks for it."""
 
@@ -104,6 +114,28 @@ class ConfigurationFiles:
         if any("hydra." in word for word in words) or not (files := self._of_hydra(words)):
             return True
         return any(keys[:1] == ("hydra",) for each in files for keys, _ in self._entries(each))
+
+    def hydra_keys(self, words: Sequence[str]) -> HydraKeys | None:
+        """What hydra's files let the words say; None where not all of them are known."""
+        by_words = any(word.startswith(("--config", "-c", "-m", "--multirun")) for word in words)
+        if by_words or any("ConfigStore" in file.text for file in self._program.files):
+            return None
+        paths = self._of_hydra(words)
+        documents = [_parsed(each) for each in paths]
+        if not paths or not all(isinstance(each, dict) for each in documents):
+            return None
+        listed = documents[0].get("defaults", [])
+        parts = [each for each in listed if each != "_self_"] if isinstance(listed, list) else [None]
+        if len(paths) != len(parts) + 1 or any("defaults" in each for each in documents[1:]):
+            return None
+        above = paths[0].parent
+        groups = {key for each in parts if isinstance(each, dict) for key in each}
+        groups |= {each.name for each in above.iterdir() if each.is_dir()}
+        known = {key for each in documents for key in _all_keys(each)} | groups
+        entries = [each for each in _flattened(documents[0]) if each[0][0] != "defaults"]
+        lacking = (keys for keys, value in entries if value == "???" and not _given_by_words(words, keys))
+        # Hydra looks for groups in other places, too, where it is told some.
+        return None if "searchpath" in known else HydraKeys(paths[0], frozenset(known), frozenset(lacking))
 
     def _chosen(self, words: Sequence[str]) -> list[Path]:
         named = [self._file(word.rpartition("=")[2]) for word in words if word.endswith(_ENDINGS)]
@@ -167,6 +199,11 @@ class ConfigurationFiles:
         if path not in self._read:
             self._read[path] = tuple(_flattened(_parsed(path)))
         return self._read[path]
+
+
+def reads_entry(node: ast.expr, path: tuple[str, ...]) -> bool:
+    """Whether an expression such as `cfg.data.folder` reads this entry of a configuration, or of a part."""
+    return any(path[-len(keys) :] == keys or keys[-len(path) :] == path for keys in _keys_of(node))
 
 
 def words_of(job: JobSpec) -> tuple[str, ...]:
@@ -257,6 +294,18 @@ def _flattened(document: Any) -> Iterator[Entry]:
             waiting += [(keys, each) for each in value]
         elif value is None or isinstance(value, bool | int | float | str):
             yield keys, value
+
+
+def _all_keys(document: Any) -> Iterator[str]:
+    """The names of all entries of a document, at whatever depth."""
+    waiting = [document]
+    for _ in range(_MOST_ENTRIES):
+        if not waiting:
+            return
+        value = waiting.pop()
+        if isinstance(value, dict):
+            yield from map(str, value)
+        waiting += value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
 
 
 def configured_constant(found: Configured | None) -> Constant | None:

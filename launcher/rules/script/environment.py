@@ -13,7 +13,7 @@ import re
 from collections.abc import Iterator
 
 from launcher.failure_modes import disk, distribution, nccl, training_script
-from launcher.failure_modes.model import Edit, FailureMode, Finding, Fix, Severity, Stage
+from launcher.failure_modes.model import FailureMode, Finding, Fix, Severity, Stage
 from launcher.failure_modes.registry import finds
 from launcher.program.dataflow import (
     argument_of,
@@ -41,20 +41,23 @@ from launcher.program.program import Program
 from launcher.program.ranks.participants import Participants
 from launcher.program.ranks.reachability import runs_wherever, surely_runs
 from launcher.program.surroundings.options import default_of_option
+from launcher.program.surroundings.shell_starts import ShellSetting, ShellStarts
 from launcher.program.values import (
     UNKNOWN,
     Constant,
-    External,
-    Instance,
     RankKind,
     RankValue,
     Several,
     WorldSize,
-    alternatives,
     canonical_name,
 )
 from launcher.rules import shared_facts
-from launcher.rules.script.findings import Places, finding_at, texts_by_default, wrap_node
+from launcher.rules.script.findings import (
+    finding_at,
+    finding_in_shell,
+    texts_by_default,
+    wrap_node,
+)
 
 _COMPILERS = frozenset(
     {
@@ -108,7 +111,7 @@ def network_is_left_to_the_plugin(program: Program) -> Iterator[Finding]:
     for change, value in settings:
         if (change.name, value) == ("NCCL_SOCKET_IFNAME", "lo") and _meets_on_one_host(change, settings):
             continue
-        if harm := _network_harm(change.name, value):
+        if harm := shared_facts.network_harm(change.name, value):
             yield _finding(nccl.FIGHTS_THE_PLUGIN, change, f"{value!r} {harm}", Severity.WARNING)
     for change in changed_variables(program):
         advice = shared_facts.advice_on(change.name)
@@ -116,6 +119,11 @@ def network_is_left_to_the_plugin(program: Program) -> Iterator[Finding]:
             continue
         if not isinstance(program.value(change.value), Constant) and is_set_in_every_run(program, change):
             yield _finding(nccl.FIGHTS_THE_PLUGIN, change, f"... {advice.harm}", Severity.WARNING)
+    shell = program.analysis(ShellStarts)
+    for each in shell.settings if shell.script and not shell.script.is_for_slurm else ():
+        is_here = each.value == "lo" and all(start.hosts in (None, 1) for start in shell.starts)
+        if (harm := shared_facts.network_harm(each.name, each.value)) and not is_here:
+            yield _in_shell(nccl.FIGHTS_THE_PLUGIN, each, f" {harm}", Severity.WARNING)
 
 
 @finds(Stage.SCRIPT, nccl.OBSOLETE_ENVIRONMENT)
@@ -132,6 +140,9 @@ def settings_are_read_by_something(program: Program) -> Iterator[Finding]:
     for change, value in _surely_set(program):
         if harm := shared_facts.why_obsolete(change.name, value, None):
             yield _finding(nccl.OBSOLETE_ENVIRONMENT, change, f"{value!r}: {harm}")
+    for each in program.analysis(ShellStarts).settings:
+        if harm := shared_facts.why_obsolete(each.name, each.value, None):
+            yield _in_shell(nccl.OBSOLETE_ENVIRONMENT, each, f": {harm}")
 
 
 @finds(Stage.SCRIPT, nccl.DEBUGGING_ENVIRONMENT)
@@ -149,6 +160,10 @@ def no_debugging_in_every_run(program: Program) -> Iterator[Finding]:
     """
     for change, value in _surely_set(program):
         yield from _debugging(program, change, value)
+    for each in program.analysis(ShellStarts).settings:
+        if harm := shared_facts.debugging_cost(each.name, each.value):
+            severity = Severity.INFO if shared_facts.is_only_verbose(each.name, each.value) else None
+            yield _in_shell(nccl.DEBUGGING_ENVIRONMENT, each, f" in every run {harm}", severity)
     for call, _ in program.calls("torch.distributed.set_debug_level"):
         if call.args and last_name(call.args[0]) == "DETAIL" and surely_runs(program, call):
             harm = shared_facts.debugging_cost("TORCH_DISTRIBUTED_DEBUG", "DETAIL")
@@ -210,7 +225,7 @@ def caches_are_each_hosts_own(program: Program) -> Iterator[Finding]:
 
 def setting_findings(program: Program, change: ChangedVariable, value: str) -> Iterator[Finding]:
     """What a variable that is set to this harms in any run."""
-    if harm := _network_harm(change.name, value):
+    if harm := shared_facts.network_harm(change.name, value):
         yield _finding(nccl.FIGHTS_THE_PLUGIN, change, f"{value!r} {harm}", Severity.WARNING)
     if harm := shared_facts.why_obsolete(change.name, value, None):
         yield _finding(nccl.OBSOLETE_ENVIRONMENT, change, f"{value!r}: {harm}")
@@ -270,22 +285,6 @@ def _asks_for(program: Program, test: ast.expr, name: str) -> bool:
     return mentions_environment(program, test) and texts <= {name, None, "", "0"}
 
 
-def _network_harm(name: str, value: str) -> str | None:
-    value = value.strip()
-    if name == "FI_PROVIDER":
-        return (
-            "turns EFA off: messages between hosts go over TCP" if shared_facts.excludes_efa(value) else None
-        )
-    if name == "NCCL_NET" and value.lower() == "socket":
-        return "turns EFA off: NCCL uses TCP sockets"
-    if name == "NCCL_SOCKET_IFNAME":
-        return shared_facts.interface_harm(value)
-    advice = shared_facts.advice_on(name)
-    if advice is None or advice.with_efa_only or value in advice.harmless:
-        return None
-    return None if (name, value.lower()) == ("NCCL_PROTO", "simple") else advice.harm
-
-
 def _is_shared(place: tuple[str, bool] | None) -> bool:
     """Not one whose end nobody knows, which may be of each host its own."""
     return place is not None and place[1] and _SHARED.fullmatch(place[0]) is not None
@@ -304,6 +303,12 @@ def _finding(
     mode: FailureMode, change: ChangedVariable, harm: str, severity: Severity | None = None
 ) -> Finding:
     return finding_at(mode, change.node, f"{change.name}={harm}", severity=severity)
+
+
+def _in_shell(
+    mode: FailureMode, setting: ShellSetting, harm: str, severity: Severity | None = None
+) -> Finding:
+    return finding_in_shell(mode, setting, f"{setting.name}={setting.value!r}{harm}", severity=severity)
 
 
 ENVIRONMENT_RULES = (
@@ -339,10 +344,13 @@ def address_is_the_launchers(program: Program) -> Iterator[Finding]:
     for one process alone, and where nobody can tell whether the line runs. A program that spawns its
     processes itself can run on one host only: there it is informational.
 
+    So of the shell script beside the program that starts it on several hosts.
+
     Bad: `os.environ["MASTER_ADDR"] = "localhost"`. Good: no such line, or
     `os.environ.setdefault("MASTER_ADDR", "localhost")` for a start without launcher.
     Source: the sources of DIST006; torch/distributed/rendezvous.py.
     """
+    yield from _addresses_in_shell(program)
     if not makes_a_group(program):
         return
     for change in _overwritten(program, "MASTER_ADDR"):
@@ -404,6 +412,19 @@ def port_is_the_launchers(program: Program) -> Iterator[Finding]:
                 message = f"port {fixed} is fixed: under torchrun nobody opens it, and other runs may hold it"
                 severity = Severity.INFO if own else None
                 yield finding_at(nccl.PORT_IN_USE, method or call, message, severity=severity)
+
+
+def _addresses_in_shell(program: Program) -> Iterator[Finding]:
+    """Where the only line of a shell script that starts the program tells ranks of several hosts to meet."""
+    starts = program.analysis(ShellStarts).starts
+    for start in starts if len(starts) == 1 else ():
+        host = (start.meets_at or "").partition(":")[0]
+        if start.hosts is not None and start.hosts > 1 and _LOOPBACK.fullmatch(host):
+            yield finding_in_shell(
+                distribution.HARD_CODED_TOPOLOGY,
+                start,
+                f"the ranks of {start.hosts} hosts are told to meet at {host}: each waits for itself alone",
+            )
 
 
 def _written_address(program: Program, given: ast.expr) -> str:
@@ -670,91 +691,3 @@ TOPOLOGY_RULES = (
     rank_is_the_global_one,
 )
 """The rules of this family, in the order in which their findings are shown."""
-
-
-# Options of the command line that do not do what they look like.
-
-
-_OTHER_PARSERS = frozenset({"jsonargparse", "tap", "simple_parsing", "click", "typer"})
-"""Libraries whose parsers may understand `type=bool`, or that are no argparse at all.
-
-Not configargparse, which hands what stands in a file to argparse as words of the command line (its
-`convert_item_to_command_line_arg`).
-"""
-
-_PARSERS = ("argparse.", "configargparse.")
-
-
-@finds(Stage.SCRIPT, training_script.ENTRY_POINT_MISSING)
-def switches_can_be_switched_off(program: Program) -> Iterator[Finding]:
-    """`type=bool` of an argparse option: `--amp False` is True, as every text but the empty one is.
-
-    A job's hyperparameters come as words, so `use_amp: false` switches it on, and nothing says so.
-
-    Silent where another library's parser may be meant, and where an action is given: BooleanOptionalAction
-    and an action of the script's own need not look at the type.
-
-    Bad: `parser.add_argument("--amp", type=bool, default=True)`. Good:
-    `parser.add_argument("--amp", action=argparse.BooleanOptionalAction, default=True)`.
-    Source: Python documentation: argparse ("The bool() function is not recommended as a type converter").
-    """
-    if any(
-        (each.module or "").partition(".")[0] in _OTHER_PARSERS
-        for file in program.files
-        for each in file.imports
-    ):
-        return
-    for file in program.files:
-        for call in file.calls_of.get("add_argument", ()):
-            kind = argument_of(call, "type")
-            if kind is None or program.value(kind) != External("bool") or not _is_argparse(program, call):
-                continue
-            if argument_of(call, "action") is not None:
-                continue
-            words = [each.value for each in call.args if isinstance(each, ast.Constant)]
-            option = next((each for each in words if isinstance(each, str)), "the option")
-            yield finding_at(
-                training_script.ENTRY_POINT_MISSING,
-                call,
-                f"{option} has type=bool, for which every text but the empty one is True: `{option} False` "
-                "switches it on",
-                remedy="Write action=argparse.BooleanOptionalAction, or action='store_true'.",
-                severity=Severity.WARNING,
-                fix=_fix(program, call, kind),
-            )
-
-
-def _is_argparse(program: Program, call: ast.Call) -> bool:
-    """Whether the parser is argparse's: known to be, or unknown in a program that uses no other."""
-    if not isinstance(call.func, ast.Attribute):
-        return False
-    parser = program.value(call.func.value)
-    if parser is UNKNOWN:
-        return any(each.module == "argparse" for file in program.files for each in file.imports)
-    return all(isinstance(each, Instance) and each.name.startswith(_PARSERS) for each in alternatives(parser))
-
-
-def _fix(program: Program, call: ast.Call, kind: ast.expr) -> Fix | None:
-    """Another action in place of the type, where argparse takes it: a long option with a plain default."""
-    file = file_of(call)
-    if any(
-        each.arg in ("nargs", "const", "choices", "metavar") for each in call.keywords
-    ) or has_star_arguments(call):
-        return None
-    names = [each.value for each in call.args if isinstance(each, ast.Constant)]
-    if not any(isinstance(each, str) and each.startswith("--") for each in names):
-        return None
-    default = constant_argument(program, argument_of(call, "default"))
-    if default is None or not isinstance(default.value, bool):
-        return None
-    module = next((each.name for each in file.imports if each.module == "argparse"), None)
-    keyword = next(each for each in call.keywords if each.value is kind)
-    if module is None:
-        return None
-    start, end = Places(file).span(keyword)
-    edit = Edit(str(file.path), start, end, f"action={module}.BooleanOptionalAction")
-    return Fix(safe=True, edits=(edit,))
-
-
-OPTION_RULES = (switches_can_be_switched_off,)
-"""The rules of this family."""

@@ -22,7 +22,16 @@ from itertools import islice, pairwise, product, zip_longest
 from typing import TYPE_CHECKING, TypeGuard, TypeVar
 
 from launcher.cluster.instances import instance_facts
-from launcher.failure_modes.model import Edit, FailureMode, Finding, Fix, Related, Severity, Stage
+from launcher.failure_modes.model import (
+    Edit,
+    FailureMode,
+    Finding,
+    Fix,
+    Location,
+    Related,
+    Severity,
+    Stage,
+)
 from launcher.frozen import frozen
 from launcher.program.dataflow import (
     ARITHMETIC,
@@ -47,6 +56,7 @@ from launcher.program.program import Program
 from launcher.program.ranks.reachability import Reachability, never_runs
 from launcher.program.spellings import MOST_SPELLINGS, NOT_WRITTEN, spellings
 from launcher.program.surroundings.options import as_attribute, option_of
+from launcher.program.surroundings.shell_starts import ShellSetting, ShellStart
 from launcher.program.values import (
     Constant,
     External,
@@ -82,6 +92,25 @@ def finding_at(
         subject=file.source(node),
     )
     return replace(finding, related=tuple(related), fix=fix)
+
+
+def finding_in_shell(
+    mode: FailureMode,
+    place: ShellSetting | ShellStart,
+    message: str,
+    *,
+    remedy: str | None = None,
+    severity: Severity | None = None,
+) -> Finding:
+    """A finding at a line of the shell script beside a program that starts it."""
+    return mode.finding(
+        Stage.SCRIPT,
+        message,
+        remedy=remedy,
+        severity=severity,
+        location=Location(str(place.file), place.line, 1),
+        subject=place.file.name,
+    )
 
 
 def related_at(node: ast.AST, message: str) -> Related:

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator
 from itertools import chain
 
 from launcher.cluster.instances import instance_facts
-from launcher.failure_modes import distribution, nccl, training_script
+from launcher.failure_modes import distribution, nccl
 from launcher.failure_modes.model import Finding, Severity, Stage
 from launcher.failure_modes.registry import finds
 from launcher.program.dataflow import all_arguments, argument_of, constant_argument, origins, text_parts
@@ -44,6 +44,7 @@ from launcher.program.ranks.guards import Guards
 from launcher.program.ranks.participants import Participants
 from launcher.program.ranks.reachability import Reachability, never_runs, surely_runs
 from launcher.program.ranks.truths import Guard
+from launcher.program.surroundings.shell_starts import ShellStarts
 from launcher.program.values import (
     DDP,
     FSDP,
@@ -66,6 +67,7 @@ from launcher.rules.script.findings import (
     JobRun,
     ScriptSubject,
     finding_at,
+    finding_in_shell,
     given_option,
     named_variable,
     related_at,
@@ -189,7 +191,8 @@ def device_is_not_the_hosts_number(program: Program) -> Iterator[Finding]:
 def each_process_takes_a_device(program: Program) -> Iterator[Finding]:
     """A model on `cuda`, wrapped in DDP or FSDP, in a program that never says which GPU is whose.
 
-    Without an index, `cuda` is GPU 0 in every process: 'Duplicate GPU detected', or out of memory.
+    Without an index, `cuda` is GPU 0 in every process: 'Duplicate GPU detected', or out of memory. So too
+    where the shell script beside the program shows fewer GPUs than it starts processes.
 
     Silent where anything in the program takes a device by an index or another library does, where
     CUDA_VISIBLE_DEVICES is set, and where the device comes from elsewhere.
@@ -197,6 +200,7 @@ def each_process_takes_a_device(program: Program) -> Iterator[Finding]:
     Bad: `DDP(model.cuda())` and no set_device. Good: `torch.cuda.set_device(local_rank)` first.
     Source: the sources of DIST003.
     """
+    yield from _devices_shown_by_shell(program)
     wrappers = [
         (call, name)
         for call, name in program.calls(DDP, FSDP)
@@ -220,6 +224,24 @@ def each_process_takes_a_device(program: Program) -> Iterator[Finding]:
                 f"{name.rpartition('.')[2]} wraps a model on `cuda`, and nothing calls set_device: "
                 "every process of the host takes GPU 0",
                 related=(related_at(moved, "here it is moved to GPU 0, in every process"),),
+            )
+
+
+def _devices_shown_by_shell(program: Program) -> Iterator[Finding]:
+    """Where a shell script exports fewer devices than each line of it starts processes on a host; with gloo
+    several processes may share one."""
+    shell = program.analysis(ShellStarts)
+    started = [each.processes_per_host for each in shell.starts]
+    for setting in shell.settings:
+        shown = [each.strip() for each in setting.value.split(",")]
+        if setting.name != "CUDA_VISIBLE_DEVICES" or not all(each.isdecimal() for each in shown):
+            continue
+        fewest = min(each or 0 for each in started)
+        if len(shown) < fewest and not any("gloo" in file.text for file in program.files):
+            yield finding_in_shell(
+                distribution.MORE_PROCESSES_THAN_DEVICES,
+                setting,
+                f"{fewest} processes on each host see {len(shown)} of its devices",
             )
 
 
@@ -714,47 +736,11 @@ def settings_suit_the_job(subject: ScriptSubject) -> Iterator[Finding]:
             yield finding_at(nccl.FIGHTS_THE_PLUGIN, change.node, message, severity=Severity.WARNING)
 
 
-# The words that a job gives, as the script's own parser would read them.
-
-
-@finds(Stage.SCRIPT, training_script.ENTRY_POINT_MISSING)
-def script_takes_the_jobs_words(subject: ScriptSubject) -> Iterator[Finding]:
-    """A hyperparameter or argument that the script's parser refuses, or a required one that nobody gives.
-
-    Every rank exits with code 2 as soon as it starts. What a parser that lets others pass does not know has
-    no effect, which is a warning where a similar name is known.
-
-    Parsers of argparse, HfArgumentParser with its dataclasses, click and typer; silent where something that
-    is not read here may add to the parser, or changes sys.argv, and where only some runs come to it.
-
-    Bad: `add_argument("--learning-rate")` and `hyperparameters: {learning_rate: 0.1}`. Good: one spelling.
-
-    Source: Python documentation: argparse.
-    """
-    from launcher.program.surroundings.parsers import script_parsers
-    from launcher.rules.job.subject import WORDS_REMEDY, given_words, judge_words
-
-    program, job = subject.program, subject.job
-    if job.tuning is not None or job.code.argument_style == "hydra" or program.unread:
-        return
-    words, script = given_words(job), program.entry.path.name
-    for parser in script_parsers(program):
-        for said in judge_words(parser, words, script):
-            yield finding_at(
-                training_script.ENTRY_POINT_MISSING,
-                said.node,
-                said.message,
-                remedy=WORDS_REMEDY,
-                severity=said.severity,
-            )
-
-
 STRATEGY_JOB_RULES = (
     script_fits_the_strategy,
     devices_are_as_many_as_the_processes,
     one_process_does_not_take_all_devices,
     spawned_processes_are_the_hosts_accelerators,
     settings_suit_the_job,
-    script_takes_the_jobs_words,
 )
 """The rules that judge script and job together."""

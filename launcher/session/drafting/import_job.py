@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from launcher.documents import Document, split_keys, validate_document
-from launcher.drafts.batch.script import draft_of_batch_job, is_batch_script, read_batch_script
+from launcher.drafts.batch.script import draft_of_batch_job
 from launcher.drafts.job_draft import DraftField, JobDraft, SourceLine, render_draft
 from launcher.drafts.sdk.notebook import NotANotebookError, Notebook, read_notebook
 from launcher.drafts.sdk.program import draft_of_sdk_job, find_other_classes, find_sdk_jobs
@@ -30,6 +30,7 @@ from launcher.program.index import FileIndex, Unread
 from launcher.program.program import FileCache, Program, read_program
 from launcher.session.drafting.find_script import project_folders
 from launcher.session.prepare_plan import prepare
+from launcher.source.start_script import is_batch_script, read_batch_script
 from launcher.source.tree import module_files
 from launcher.text.regular_files import file_mode, read_regular
 from launcher.text.values import parse_image_uri

@@ -381,6 +381,37 @@ def test_others_need_not_meet(judge, script: str, fields: dict) -> None:
     assert judge("DIST008", files={"src/train.py": script}, **fields) == []
 
 
+MIRRORED = (
+    "import argparse, json, os, socket\nimport tensorflow as tf\nparser = argparse.ArgumentParser()\n"
+    "{said}\nargs = parser.parse_args()\nstrategy = tf.distribute.MirroredStrategy()\n"
+    "with strategy.scope():\n    model = tf.keras.Sequential()\n"
+    "model.compile('sgd')\nmodel.fit([1])\n{then}\n"
+)
+OF_HOST = "parser.add_argument('--hosts', default=os.environ['SM_HOSTS'])"
+
+
+@pytest.mark.parametrize(
+    ("said", "then", "found"),
+    [
+        pytest.param("", "", True, id="knows of no hosts"),
+        pytest.param(OF_HOST, "", True, id="an option that nobody reads"),
+        pytest.param("print(socket.gethostname(), os.environ['SM_CURRENT_HOST'])", "", True, id="shown"),
+        pytest.param("# TF_CONFIG is for MultiWorkerMirroredStrategy", "", True, id="a comment"),
+        pytest.param("import logging", "logging.info('%s', os.environ['SM_HOSTS'])", True, id="logged"),
+        pytest.param(OF_HOST, "json.loads(args.hosts)", False, id="an option that is read"),
+        pytest.param(OF_HOST, "vars(args)['hosts']", False, id="an option that is read as an entry"),
+        pytest.param("hosts = json.loads(os.environ['SM_HOSTS'])", "", False, id="hosts are asked for"),
+        pytest.param("os.environ['TF_CONFIG'] = '{}'", "", False, id="hosts are told of each other"),
+        pytest.param("s = tf.distribute.MultiWorkerMirroredStrategy()", "", False, id="another strategy"),
+        pytest.param("import horovod.tensorflow as hvd\nhvd.init()", "", False, id="another library"),
+    ],
+)
+def test_a_strategy_of_one_host_does_not_span_two(judge, said: str, then: str, found: bool) -> None:
+    files = {"src/train.py": MIRRORED.format(said=said, then=then)}
+    assert bool(judge("DIST008", files=files, **NONE, **TWO)) is found
+    assert judge("DIST008", files=files, **NONE, **ONE) == []
+
+
 BY_SHELL = {"code_section": {"source_dir": "src", "entry_point": "run.sh"}, **NONE}
 
 

@@ -444,6 +444,11 @@ SHELL = {"code_section": {"source_dir": "src", "entry_point": "run.sh"}, "distri
         ("export NCCL_NET_PLUGIN=none\npython train.py", ["EFA005"]),
         ("export NCCL_DEBUG=TRACE\npython train.py", ["NCCL003"]),
         ("export NCCL_DEBUG=$LEVEL\npython train.py", []),
+        ("NCCL_DEBUG=TRACE python train.py", ["NCCL003"]),
+        ("LEVEL=TRACE\nexport NCCL_DEBUG=$LEVEL\npython train.py", ["NCCL003"]),
+        ("export NCCL_SHM_DISABLE=1 OMP_NUM_THREADS=2\npython train.py", ["NCCL001"]),
+        ('if [ -n "$DEBUG" ]; then\n  export NCCL_DEBUG=TRACE\nfi\npython train.py', []),
+        ("export NCCL_DEBUG=TRACE\nunset NCCL_DEBUG\npython train.py", []),
     ],
 )
 def test_what_a_shell_script_starts_and_exports(judge, commands: str, found: list[str]) -> None:

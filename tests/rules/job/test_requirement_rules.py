@@ -161,6 +161,9 @@ def test_the_toolkit_has_nothing_to_install_where_no_file_is_packed(judge) -> No
     assert judge("CODE005", code_section={**TRAIN, "requirements": "none"}, **SMDDP) == []
 
 
+SYS = "import os, sys\nfrom pathlib import Path\n"
+
+
 @pytest.mark.parametrize(
     ("files", "says"),
     [
@@ -198,8 +201,84 @@ def test_the_toolkit_has_nothing_to_install_where_no_file_is_packed(judge) -> No
         ),
         pytest.param(
             {"src/train.py": "import sys\nsys.path.append('..')\nimport utils\n", "utils.py": ""},
+            "outside of",
+            id="above by a text",
+        ),
+        pytest.param(
+            {
+                "src/train.py": f"{SYS}sys.path.insert(0, os.path.join(os.path.dirname(__file__), '..'))\n"
+                "from lib.data import x\n",
+                "lib/data.py": "",
+            },
+            "outside of",
+            id="above by the file, of a package without __init__",
+        ),
+        pytest.param(
+            {
+                "src/train.py": f"{SYS}ROOT = Path(__file__).resolve().parents[1]\n"
+                "if str(ROOT) not in sys.path:\n    sys.path.append(str(ROOT))\nimport utils\n",
+                "utils.py": "",
+            },
+            "outside of",
+            id="above by a path, where it is not there yet",
+        ),
+        pytest.param(
+            {
+                "src/train.py": f"{SYS}sys.path.append('../lib')\nimport datalib\n",
+                "lib/datalib.py": "",
+            },
+            "outside of",
+            id="in a folder beside the source",
+        ),
+        pytest.param(
+            {
+                "src/train.py": "import sys\nsys.path.append('..')\nimport utils\n",
+                "utils.py": "",
+                "src/utils.py": "",
+            },
             None,
-            id="found elsewhere",
+            id="above, and packed too",
+        ),
+        pytest.param(
+            {
+                "src/train.py": f"{SYS}sys.path.append(os.path.join(os.path.dirname(__file__), 'vendor'))\n"
+                "import utils\n",
+                "utils.py": "",
+                "src/vendor/utils.py": "",
+            },
+            None,
+            id="in a folder of the source",
+        ),
+        pytest.param(
+            {
+                "src/train.py": "import sys\nsys.path.append('/opt/ml/input/data/code')\nimport utils\n",
+                "utils.py": "",
+            },
+            None,
+            id="in a folder of the container",
+        ),
+        pytest.param(
+            {
+                "src/train.py": f"{SYS}sys.path.append(os.environ['LIBRARIES'])\nsys.path.append('..')\n"
+                "import utils\n",
+                "utils.py": "",
+            },
+            None,
+            id="in a folder that nobody knows",
+        ),
+        pytest.param(
+            {"src/train.py": "import sys\nsys.path += ['..']\nimport utils\n", "utils.py": ""},
+            None,
+            id="added in another way",
+        ),
+        pytest.param(
+            {
+                "src/train.py": "import sys\nsys.path.append('..')\nimport utils\n",
+                "utils.py": "",
+                "src/requirements.txt": "utils==1\n",
+            },
+            None,
+            id="above, and installed",
         ),
     ],
 )

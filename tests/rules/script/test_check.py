@@ -22,6 +22,7 @@ from launcher.rules.script.check import (
     rule_descriptions,
     unread_finding,
 )
+from launcher.session.lint_scripts import lint
 from tests.program.conftest import ReadProgram, program
 
 RULES_ROOMS = ("launcher.rules.script.", "launcher.rules.training_compiler.")
@@ -309,3 +310,23 @@ def test_a_file_that_is_no_toml_or_no_table_is_a_finding(tmp_path: Path, text: s
 
 def test_what_is_right_beside_a_mistake_holds(tmp_path: Path) -> None:
     assert read(tmp_path, '[tool.slipway.lint]\nignore = ["DDP004", "X"]\n').ignore == ("DDP004", "X")
+
+
+EXPORT = "export CUDA_LAUNCH_BLOCKING=1"
+
+
+@pytest.mark.parametrize(
+    ("text", "ignored"),
+    [
+        (f"{EXPORT}\n", False),
+        (f"{EXPORT}  # slipway: ignore[NCCL003] while we look\n", True),
+        (f"# slipway: ignore[NCCL003]\n{EXPORT}\n", True),
+        (f"# slipway: ignore-file[NCCL003]\n\n{EXPORT}\n", True),
+        (f"{EXPORT}  # slipway: ignore[NCCL001]\n", False),
+    ],
+)
+def test_a_finding_in_a_shell_script_is_accepted_there(tmp_path: Path, text: str, ignored: bool) -> None:
+    (tmp_path / "train.py").write_text("a = 1\n", "utf-8")
+    (tmp_path / "run.sh").write_text(f"{text}torchrun train.py\n", "utf-8")
+    found = [each for each in lint([tmp_path / "train.py"]).findings if each.code == "NCCL003"]
+    assert [each.ignored for each in found] == [ignored]

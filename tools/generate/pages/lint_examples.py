@@ -1,8 +1,8 @@
 """The examples on the page of the lint's rules: one program with a mistake and the same one without it.
 
-They are in tools/generate/pages/lint-rules/, a section for each rule and code: a job where the rule needs
-one, then the program as a diff whose `-` lines are those of the bad one and whose `+` lines are those of the
-good one.
+They are in tools/generate/pages/lint-rules/, a section for each rule and code: a job or a shell script beside
+the program where the rule needs one, then the program as a diff whose `-` lines are those of the bad one and
+whose `+` lines are those of the good one.
 """
 
 from __future__ import annotations
@@ -28,6 +28,7 @@ from tools.generate.generated import TEXTS
 EXAMPLES = TEXTS / "lint-rules"
 
 SCRIPT = "train.py"
+SHELL_SCRIPT = "run.sh"
 
 _JOB: dict[str, Any] = {
     "name": "example",
@@ -44,12 +45,14 @@ _TODAY = date(2026, 3, 1)
 
 @dataclass(frozen=True, slots=True)
 class Example:
-    """A rule's example for one code. `job` is YAML, or empty; `difference` the diff without its head."""
+    """A rule's example for one code. `job` is YAML and `shell` a shell script, or empty; `difference` is the
+    diff without its head."""
 
     code: str
     rule: str
     job: str
     difference: str
+    shell: str = ""
 
     @property
     def bad(self) -> str:
@@ -71,10 +74,13 @@ def examples() -> list[Example]:
     return [each for file in sorted(EXAMPLES.glob("*.md")) for each in _read(file.read_text("utf-8"))]
 
 
-def findings_in(program: str, job: str = "") -> list[Finding]:
-    """All that the lint finds in a program, with a job that has these fields where there are any."""
+def findings_in(program: str, job: str = "", shell: str = "") -> list[Finding]:
+    """All that the lint finds in a program, with a job that has these fields where there are any, and beside
+    a shell script where there is one."""
     with TemporaryDirectory() as name, _inside(name):
         Path(SCRIPT).write_text(program, "utf-8")
+        if shell:
+            Path(SHELL_SCRIPT).write_text(shell, "utf-8")
         if not job:
             return list(lint([Path(SCRIPT)]).findings)
         file = Path("job.yaml")
@@ -117,4 +123,4 @@ def _read(text: str) -> Iterator[Example]:
             language: body.removesuffix("\n") + "\n"
             for language, _, body in (block.partition("\n") for block in rest.split("```")[1::2])
         }
-        yield Example(code, rule, blocks.get("yaml", ""), blocks["diff"])
+        yield Example(code, rule, blocks.get("yaml", ""), blocks["diff"], blocks.get("sh", ""))

@@ -51,7 +51,9 @@ def _rules() -> list[_Rule]:
                 raise ValueError(
                     f"tools/generate/pages/lint-rules/ has no example of {code} {description.rule}"
                 )
-            found = [each for each in findings_in(example.bad, example.job) if is_shown(each, code)]
+            found = [
+                each for each in findings_in(example.bad, example.job, example.shell) if is_shown(each, code)
+            ]
             if [each.code for each in found] != [code]:
                 raise ValueError(f"the bad example of {code} {description.rule} gives {found}")
             listed.append(_Rule(description, example, found[0]))
@@ -95,6 +97,8 @@ def _sections(found: dict[str, list[_Rule]]) -> str:
 def _section(rule: _Rule) -> str:
     description, example, finding = rule.description, rule.example, rule.finding
     job = f"With this in the job file:\n\n```yaml\n{example.job}```\n\n" if example.job else ""
+    if example.shell:
+        job += f"With this shell script beside it:\n\n```sh\n{example.shell}```\n\n"
     return (
         f"**{as_markdown(description.finds)}**\n\n"
         f"{as_markdown(description.why)}\n\n"

@@ -90,14 +90,13 @@ class ShellScript:
     """What was read of a script: its commands in their order, and what its variables are at each.
 
     `variables` begins with those that are known before, as Slurm sets them, and holds in the end what the
-    script has set; None is one of which only a run would tell. `exported` are the names it hands to what it
+    script has set; None is one of which only a run would tell. `exported` are those that it hands to what it
     starts, with the line of each.
     """
 
     text: str
     variables: dict[str, Value | None] = field(default_factory=dict)
-    exported: dict[str, int] = field(default_factory=dict)
-    exported_values: dict[str, Word] = field(default_factory=dict)
+    exported: dict[str, tuple[Word, int]] = field(default_factory=dict)
     _made_of: dict[str, frozenset[str]] = field(default_factory=dict)
     """By variable the names of those that were put into its value."""
     _is_certain: bool = True
@@ -165,13 +164,10 @@ class ShellScript:
         if exports:
             names = [*set_here, *(_plain(each) for each in rest if _plain(each).isidentifier())]
             for name in names if by_export else ():
-                value = self.variables.get(name)
-                self.exported[name] = line
-                self.exported_values[name] = (
-                    _shown(value.text)
-                    if isinstance(value, Word)
-                    else Word(f"${{{name}}}", is_open=name in self.variables)
-                )
+                handed_on = self._handed_on(name)
+                if not is_certain and name not in self.exported:
+                    handed_on = Word(handed_on.text, is_open=True)
+                self.exported[name] = handed_on, line
         elif rest:
             yield from self._started(rest, line, {})
 
@@ -181,10 +177,30 @@ class ShellScript:
         if _plain(tokens[0]) == "read":
             self.variables.update({_plain(each): None for each in tokens[1:]})
             return
+        if _plain(tokens[0]) == "unset":
+            self._unset([_plain(each) for each in tokens[1:]], line)
+            return
         words = tuple(_shown(word.text) for each in tokens for word in self.expanded(each))
         if words:
             own = {name: _shown(value.text) for name, value in environment.items() if isinstance(value, Word)}
             yield Command(words, line, self._uses(tokens), own)
+
+    def _handed_on(self, name: str) -> Word:
+        """What the value of a variable is to those that have it of the script."""
+        value = self.variables.get(name)
+        if isinstance(value, Word):
+            return _shown(value.text)
+        return Word(f"${{{name}}}", is_open=name in self.variables)
+
+    def _unset(self, names: Sequence[str], line: int) -> None:
+        for name in names:
+            if self._is_certain:
+                self.variables[name] = Word("")
+                self.exported.pop(name, None)
+            elif name in self.variables:
+                self.variables[name] = None
+                if name in self.exported:
+                    self.exported[name] = Word(f"${{{name}}}", is_open=True), line
 
     def _uses(self, tokens: Sequence[_Token]) -> frozenset[str]:
         found = (_EXPANSION.finditer(piece.text) for each in tokens for piece in each)
@@ -200,6 +216,8 @@ class ShellScript:
         is_same = name in self.variables and before == value
         self.variables[name] = value if is_certain or is_same else _perhaps_longer(before, value)
         self._made_of[name] = self._made_of.get(name, frozenset()) | self._uses([token])
+        if name in self.exported:
+            self.exported[name] = self._handed_on(name), self.exported[name][1]
 
     def _assigned(self, token: _Token, start: int) -> Value | None:
         first = token[0]
