@@ -17,7 +17,9 @@ from launcher.program.index import (
     BindingKind,
     ancestors,
     ancestors_in_function,
+    dotted_name,
     file_of,
+    is_attribute_of_self,
     last_name,
     nodes_within,
     parameters_of,
@@ -39,6 +41,7 @@ from launcher.program.values import (
     Constant,
     Defined,
     External,
+    Made,
     ModuleOf,
     RankKind,
     RankValue,
@@ -51,6 +54,8 @@ _FINITE = frozenset(
     f"{module}.{name}" for module in ("torch", "math", "numpy") for name in ("isnan", "isinf", "isfinite")
 )
 _FINITE_METHODS = frozenset({"isnan", "isinf", "isfinite"})
+_TELLING_ONE = ("dist.reduce", "torch.distributed.reduce")
+"""What gives one rank the sum, and leaves the others what they had."""
 _CLOCKS = frozenset(f"time.{name}" for name in ("time", "monotonic", "perf_counter", "process_time")) | {
     "datetime.datetime.now",
     "datetime.datetime.utcnow",
@@ -116,16 +121,14 @@ def _seen_alone(program: Program, test: ast.expr, loop: Loop) -> str | None:
     parts = [part for each in _with_sources(program, test) for part in ast.walk(each)]
     names = {part.id for part in parts if isinstance(part, ast.Name) and _is_a_variable(program, part)}
     calls = [each for each in parts if isinstance(each, ast.Call)]
-    if any(map(makes_ranks_agree, calls)) or _shared_before(program, names, test, loop):
+    if any(map(_decides_alike, calls)) or _shared_before(program, names, test, loop):
         return None
     for part in calls:
         name, called = program.qualified(part.func), program.value(part.func)
         if name in _CLOCKS or _reads_a_clock(program, called):
             return "the ranks' clocks differ"
         inner = calls_in(called.node) if isinstance(called, Defined) and part.args else []
-        if _FINITE_METHODS & {last_name(each.func) for each in inner} and not any(
-            map(makes_ranks_agree, inner)
-        ):
+        if _FINITE_METHODS & {last_name(each.func) for each in inner} and not any(map(_decides_alike, inner)):
             name = "torch.isfinite"
         method = last_name(part.func) in _FINITE_METHODS
         if name in _FINITE or (method and isinstance(part.func, ast.Attribute) and name is None):
@@ -190,7 +193,7 @@ def _shared_before(program: Program, names: set[str], test: ast.expr, place: ast
     return any(
         names_in(call) & names and not _shares_a_copy(program, call, names)
         for call in file_of(place).calls
-        if scope_of(call) is scope and makes_ranks_agree(call)
+        if scope_of(call) is scope and _decides_alike(call)
     )
 
 
@@ -291,9 +294,10 @@ def ranks_stop_together(program: Program) -> Iterator[Finding]:
     """A training that a rank ends by what it alone has measured: a loss of its own share of the data.
 
     With a DistributedSampler the losses of the ranks differ. The first rank whose patience is over leaves the
-    loop, and the others wait for it in the next backward. A warning. Found where what is compared comes from
-    a loop over a loader that is split between the ranks; silent where anything reduces, gathers or sends it,
-    and where a rank alone decides.
+    loop, and the others wait for it in the next backward. A warning. Found where what is compared, or what an
+    object of the program is told that counts its patience, comes from a loop over a loader that is split
+    between the ranks; silent where anything reduces, gathers or sends it, and where a rank alone decides.
+    `dist.reduce` gives the sum to one rank, and leaves the others what they had.
 
     Bad: `if evaluate(model, val_loader) > best: bad += 1`, then `if bad > 5: break`, with a split loader.
     Good: `dist.all_reduce(loss)` before it is compared.
@@ -308,7 +312,8 @@ def ranks_stop_together(program: Program) -> Iterator[Finding]:
             if not _ends_by_test(loop) or not trains_within(program, loop):
                 continue
             for test, leaving in _ends_by_test(loop):
-                measured = _measured_alone(loaders, test, loop)
+                counting = [*_objects_asked(program, test, loop)]
+                measured = _measured_alone(loaders, test, loop, [call for call, _ in counting])
                 if measured is not None and program.analysis(Guards).guard(test) is None:
                     yield finding_at(
                         ddp.COLLECTIVE_UNDER_RANK_GUARD,
@@ -319,6 +324,7 @@ def ranks_stop_together(program: Program) -> Iterator[Finding]:
                         remedy="Let all ranks decide alike: `dist.all_reduce` what is compared, or the flag.",
                         related=[
                             related_at(test, "decided here"),
+                            *(related_at(each, "which is set here") for _, each in counting),
                             related_at(measured, "measured on this rank's share alone"),
                         ],
                     )
@@ -335,10 +341,52 @@ def _ends_by_test(loop: Loop) -> list[tuple[ast.expr, ast.stmt]]:
     return found
 
 
-def _measured_alone(loaders: Loaders, test: ast.expr, loop: Loop) -> ast.AST | None:
-    """Where a rank measures alone what a test asks for, or what counts that: a loop over its share."""
-    scope = scope_of(test)
-    waiting, seen = [each for each in ast.walk(test) if isinstance(each, ast.Name)], set[str]()
+def _objects_asked(program: Program, test: ast.expr, loop: Loop) -> Iterator[tuple[ast.Call, ast.AST]]:
+    """The calls in a loop by which an object of the program is told what a test of its attribute depends on,
+    such as `stopper(loss)` before `if stopper.stop`, and where their method sets that."""
+    asked = [each for each in ast.walk(test) if isinstance(each, ast.Attribute)]
+    for call in calls_in(loop) if asked else ():
+        method, owner = _function_run(program, call), call.func
+        if method is not None and method.name != "__call__" and isinstance(owner, ast.Attribute):
+            owner = owner.value
+        for each in asked:
+            setting = [] if method is None else _settings(method, each.attr)
+            if setting and ast.dump(each.value) == ast.dump(owner):
+                yield call, setting[-1]
+
+
+def _settings(method: ast.FunctionDef, name: str) -> list[ast.AST]:
+    """Where a method sets an attribute of its own object."""
+    stored = (each.node for each in file_of(method).set_attributes.get(name, ()))
+    return [
+        each
+        for each in stored
+        if scope_of(each).node is method
+        and isinstance(each, ast.Attribute)
+        and is_attribute_of_self(each, method)
+    ]
+
+
+def _function_run(program: Program, call: ast.Call) -> ast.FunctionDef | None:
+    """The function of the program that a call runs, also `__call__` of an object."""
+    called = program.value(call.func)
+    if isinstance(called, Made):
+        called = program.evaluation.attributes.member_of(called.definition, "__call__")
+    node = called.node if isinstance(called, Defined) else None
+    return node if isinstance(node, ast.FunctionDef) else None
+
+
+def _measured_alone(loaders: Loaders, test: ast.expr, loop: Loop, telling: list[ast.Call]) -> ast.AST | None:
+    """Where a rank measures alone what a test asks for, or what counts that: a loop over its share.
+
+    `telling` are the calls that give an object of which the test asks what it counts by.
+    """
+    program, scope = loaders.program, scope_of(test)
+    asking = [each for each in ast.walk(test) if isinstance(each, ast.Call)]
+    if any(_is_decided_elsewhere(program, each, loop) for each in (*asking, *telling)):
+        return None
+    waiting = [each for one in (test, *telling) for each in ast.walk(one) if isinstance(each, ast.Name)]
+    seen = set[str]()
     while waiting:
         name = waiting.pop()
         if name.id in seen or scope.holder_of(name.id) is not scope:
@@ -363,6 +411,15 @@ def _measured_alone(loaders: Loaders, test: ast.expr, loop: Loop) -> ast.AST | N
     return None
 
 
+def _is_decided_elsewhere(program: Program, call: ast.Call, loop: Loop) -> bool:
+    """Whether a call may make the ranks agree itself, or one rank alone comes to it in the loop."""
+    around = takewhile(lambda each: each is not loop, ancestors_in_function(call))
+    tests = [each.test for each in around if isinstance(each, ast.If)]
+    function = _function_run(program, call)
+    agrees = function is not None and _agrees(program, function)
+    return agrees or any(program.analysis(Guards).guard(each) is not None for each in tests)
+
+
 def _is_unknown(call: ast.Call) -> bool:
     """Whether a function is called that is not seen here, and may make the ranks agree."""
     name = call.func.id if isinstance(call.func, ast.Name) else None
@@ -384,7 +441,7 @@ def _loop_over_a_share(loaders: Loaders, value: ast.expr, node: ast.AST, loop: L
     around = takewhile(lambda each: each is not loop, ancestors_in_function(node))
     for inner in (each for each in around if isinstance(each, ast.For)):
         called_names = {last_name(each.func) for each in calls_in(inner)}
-        if "backward" in called_names or any(map(makes_ranks_agree, calls_in(inner))):
+        if "backward" in called_names or any(map(_decides_alike, calls_in(inner))):
             continue  # The loss of the last batch is another rule's.
         if _is_over_a_share(loaders, inner):
             return inner
@@ -408,11 +465,16 @@ def _is_over_a_share(loaders: Loaders, loop: ast.For) -> bool:
     return bool(over) and all(loaders.samplers_of(each) for each in over or ())
 
 
+def _decides_alike(call: ast.Call) -> bool:
+    """Whether all ranks may see the same value after a call."""
+    return makes_ranks_agree(call) and dotted_name(call.func) not in _TELLING_ONE
+
+
 def _agrees(program: Program, function: ast.FunctionDef, depth: int = 3) -> bool:
     """Whether a function, or one that it calls, may make the ranks agree."""
     for call in calls_in(function):
         called = program.value(call.func)
-        if makes_ranks_agree(call):
+        if _decides_alike(call):
             return True
         inner = called.node if isinstance(called, Defined) else None
         if isinstance(inner, ast.FunctionDef) and depth and _agrees(program, inner, depth - 1):
