@@ -369,7 +369,7 @@ class Evaluation:
         return self.tables.any_item(node.value, owner, environment)
 
 
-_IDENTITY_CALLS = frozenset({"int", "str", "float", "torch.tensor", "typing.cast"})
+_IDENTITY_CALLS = frozenset({"int", "str", "float", "torch.tensor", "typing.cast", "dataclasses.replace"})
 """Calls that give their first argument back, for our purposes."""
 
 _TABLES = library_names("tables")
