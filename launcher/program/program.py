@@ -252,8 +252,7 @@ def read_program(entry: Path, root: Path | None = None, cache: FileCache | None 
     unless given) are not followed into, nor through links. What is in neither may be in a folder between.
     """
     cache = cache or FileCache()
-    folder = entry.parent
-    root = root or folder
+    folder, root = entry.parent, root or entry.parent
     if (kept := cache.program(entry, root)) is not None:
         return kept
     with collection_paused():
@@ -356,8 +355,7 @@ class _ImportChain:
         """Whether a topmost module or package of this name may be in one of the folders: most imports are of
         libraries, and of those no file is looked for."""
         if name not in self.tops:
-            folders = (*self.folders, *self.between)
-            places = [each / file for each in folders for file in (name, f"{name}.py")]
+            places = [each / file for each in (*self.folders, *self.between) for file in (name, f"{name}.py")]
             try:
                 self.tops[name] = any(each.exists() for each in places)
             except (OSError, ValueError):  # No file has so long a name.

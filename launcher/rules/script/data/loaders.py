@@ -453,8 +453,8 @@ def subscript_by_index(
 
 
 def _names_by_index(owner: ast.ClassDef, method: ast.FunctionDef, deepest: int = 3) -> set[str]:
-    """The variables of a method that are, or are made of, the index that `__getitem__` gets, or that count how
-    far it reaches: `while index >= ends[part]: part += 1`."""
+    """The variables of a method that are, or are made of, the index that `__getitem__` gets, or count how far
+    it reaches: `while index >= ends[part]: part += 1`."""
     parameters = [each.arg for each in method.args.args]
     found = {*parameters[1:2]} if method.name == "__getitem__" else set[str]()
     others = [each for each in owner.body if isinstance(each, ast.FunctionDef) and each is not method]
