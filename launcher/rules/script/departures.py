@@ -10,7 +10,7 @@ import builtins
 from collections.abc import Iterator
 from itertools import takewhile
 
-from launcher.failure_modes import ddp
+from launcher.failure_modes import checkpoints, ddp
 from launcher.failure_modes.model import Finding, Severity, Stage
 from launcher.failure_modes.registry import finds
 from launcher.program.index import (
@@ -27,8 +27,10 @@ from launcher.program.index import (
     scope_of,
     statement_of,
 )
-from launcher.program.program import Program
+from launcher.program.program import Program, joining_calls
+from launcher.program.ranks.divergence import collectives_run_by
 from launcher.program.ranks.guards import Guards
+from launcher.program.ranks.participants import Participants
 from launcher.program.ranks.training_loops import (
     Loop,
     calls_in,
@@ -415,9 +417,9 @@ def _is_decided_elsewhere(program: Program, call: ast.Call, loop: Loop) -> bool:
     """Whether a call may make the ranks agree itself, or one rank alone comes to it in the loop."""
     around = takewhile(lambda each: each is not loop, ancestors_in_function(call))
     tests = [each.test for each in around if isinstance(each, ast.If)]
-    function = _function_run(program, call)
-    agrees = function is not None and _agrees(program, function)
-    return agrees or any(program.analysis(Guards).guard(each) is not None for each in tests)
+    return _is_decided_in(program, call) or any(
+        program.analysis(Guards).guard(each) is not None for each in tests
+    )
 
 
 def _is_unknown(call: ast.Call) -> bool:
@@ -482,7 +484,75 @@ def _agrees(program: Program, function: ast.FunctionDef, depth: int = 3) -> bool
     return False
 
 
+@finds(Stage.SCRIPT, ddp.COLLECTIVE_UNDER_RANK_GUARD, checkpoints.STATE_DICT_NOT_ON_EVERY_RANK)
+def collectives_wait_for_no_clock(program: Program) -> Iterator[Finding]:
+    """A collective under a test of the time, which each rank asks its own clock for.
+
+    At the boundary one rank's clock is over it and another's is not yet: those that run the collective wait
+    for the others, which are in the next step. Where it writes a checkpoint it is CKPT003, else DDP004. A
+    warning, as it happens once in many times. Silent where one rank decides, where the decision is reduced or
+    sent, and where the loop is left: that is another rule's.
+
+    Bad: `if time.time() - saved > 3600: dcp.save(state)`. Good: `if step % 1000 == 0:`, or a decision of rank
+    0 that is broadcast. Source: torch's notes on DDP: every rank must run the same reductions.
+    """
+    if not any(True for _ in joining_calls(program)):
+        return
+    for file in program.files:
+        for node in file.statements.get(ast.If, ()):
+            assert isinstance(node, ast.If)
+            clock = _clock_asked(program, node.test)
+            if clock is None or isinstance(node.body[-1], ast.Break | ast.Return | ast.Continue):
+                continue
+            runs = collectives_run_by(program, node.body)
+            if runs and not isinstance(program.analysis(Participants).ranks_running(runs[0].node), Guard):
+                saves = runs[0].collective.gathers_state
+                yield finding_at(
+                    checkpoints.STATE_DICT_NOT_ON_EVERY_RANK if saves else ddp.COLLECTIVE_UNDER_RANK_GUARD,
+                    node.test,
+                    f"each rank asks its own clock whether it runs {runs[0].short_name}: one that is not yet "
+                    "over the limit goes on, and the others wait for it until the timeout",
+                    severity=Severity.WARNING,
+                    remedy="Decide by the step, or let rank 0 decide and `dist.broadcast` it.",
+                    related=[
+                        related_at(clock, "this rank's clock"),
+                        related_at(runs[0].node, f"{runs[0].short_name} under it"),
+                    ],
+                )
+
+
+def _clock_asked(program: Program, test: ast.expr) -> ast.Call | None:
+    """The clock that a comparison depends on, where nothing makes the ranks agree on what it says."""
+    names, waiting, clock = set[str](), [(test, _DEEPEST_SOURCE)], None
+    while waiting:
+        whole, depth = waiting.pop()
+        for part in ast.walk(whole):
+            if isinstance(part, ast.Call) and (_decides_alike(part) or _is_decided_in(program, part)):
+                return None
+            if isinstance(part, ast.Call) and program.qualified(part.func) in _CLOCKS:
+                clock = part
+            if isinstance(part, ast.Name) and _is_a_variable(program, part) and depth:
+                names.add(part.id)
+                sources = program.evaluation.sources(part)
+                known = [each.value for each in sources if each.kind is BindingKind.ASSIGNED]
+                waiting += [(each, depth - 1) for each in known if each is not None]
+    compares = any(isinstance(each, ast.Compare) for each in ast.walk(test))
+    decided = program.analysis(Guards).guard(test) is not None or _shared_before(program, names, test, test)
+    return clock if compares and not decided else None
+
+
+_DEEPEST_SOURCE = 3
+"""So many assignments are followed from a test to the clock."""
+
+
+def _is_decided_in(program: Program, call: ast.Call) -> bool:
+    """Whether a function of the program lets the ranks agree."""
+    function = _function_run(program, call)
+    return function is not None and _agrees(program, function)
+
+
 STEP_RULES = (
+    collectives_wait_for_no_clock,
     ranks_skip_steps_together,
     ranks_run_equally_many_steps,
     every_rank_stays_in_the_loop,
