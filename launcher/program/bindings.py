@@ -227,6 +227,21 @@ class CallGraph:
         function = function_of_parameter(parameter)
         return self.call_sites(function) if function else None
 
+    def implementing(self, method: ast.FunctionDef, definition: ast.ClassDef) -> list[ast.ClassDef]:
+        """The classes derived from one that have a method of their own where it has one that only raises."""
+        return [
+            each
+            for file in (self.files.files if _is_abstract(method) else ())
+            for each in file.classes
+            if method.name in file.scopes[each].bindings and self._derives_from(each, definition)
+        ]
+
+    def _derives_from(self, definition: ast.ClassDef, base: ast.ClassDef, depth: int = 5) -> bool:
+        """Whether a class has another one of the program among those that it is derived from."""
+        above = [getattr(self.value(each), "node", None) for each in definition.bases]
+        classes = [each for each in above if isinstance(each, ast.ClassDef)]
+        return base in above or any(depth and self._derives_from(each, base, depth - 1) for each in classes)
+
     @cached_property
     def declared_ranks(self) -> frozenset[str]:
         """What is handed to init_process_group as `rank`, as written: `args.rank`."""
@@ -510,6 +525,15 @@ class CallGraph:
         for name in self._uses_of(parameter, file_of(receiver).scopes[receiver]):
             for each in self._calls_of(name, function):
                 yield None if each is None else CallSite(each, bind_arguments(function, each, False))
+
+
+def _is_abstract(method: ast.FunctionDef) -> bool:
+    """Whether a method does nothing but say that derived classes have to implement it."""
+    raised = method.body[-1] if len(method.body) <= 2 else None  # What stands before is what it is for.
+    thrown = raised.exc if isinstance(raised, ast.Raise) and raised.exc is not None else None
+    marks = [*method.decorator_list, *([] if thrown is None else [thrown])]
+    names = {last_name(each.func if isinstance(each, ast.Call) else each) for each in marks}
+    return not names.isdisjoint({"NotImplementedError", "abstractmethod"})
 
 
 def is_launched(function: FunctionNode) -> bool:

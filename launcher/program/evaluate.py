@@ -3,7 +3,6 @@
 The order of statements counts within a function (a later assignment replaces an earlier one where it surely
 runs); between functions all assignments count. Parameters have what every call gives them; an environment
 of known arguments, where one is given, goes before.
-
 `Evaluation` is one recursion in parts: calls (`CallEvaluator`), tables, attributes (`AttributeEvaluator`).
 """
 
@@ -370,12 +369,11 @@ class Evaluation:
         return self.tables.any_item(node.value, owner, environment)
 
 
-_IDENTITY_CALLS = frozenset({"int", "str", "float", "torch.tensor", "typing.cast"})
+_IDENTITY_CALLS = frozenset({"int", "str", "float", "torch.tensor", "typing.cast", "dataclasses.replace"})
 """Calls that give their first argument back, for our purposes."""
 
 _TABLES = library_names("tables")
 _COPIES = frozenset({"dict", "copy.copy", "copy.deepcopy", "os.environ.copy"})
-
 _ENVIRONMENT_READERS = frozenset({"os.environ.get", "os.getenv", "os.environ.setdefault", "os.environ.pop"})
 
 
@@ -701,6 +699,8 @@ class AttributeEvaluator:
         found = self.evaluation.any_of(found_here, None)
         if not isinstance(found, Defined) or not isinstance(found.node, ast.FunctionDef):
             return found
+        if below := self.evaluation.callers.implementing(found.node, definition):
+            return joined(self.member_of(each, name, depth, bound) for each in below)
         if bound and is_property(found.node):
             return self.evaluation.calls.result(found.node, None)
         belongs = not is_static(found.node) if bound else is_class_method(found.node)

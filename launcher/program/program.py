@@ -40,7 +40,7 @@ from launcher.program.index import (
     parameters_of,
     scope_of,
 )
-from launcher.program.texts import folders_added
+from launcher.program.texts import folders_added, folders_between
 from launcher.program.values import (
     External,
     Instance,
@@ -173,14 +173,12 @@ MOST_PARTS = 40
 MOST_BYTES_TOGETHER = 6_000_000
 """Of all files of one program."""
 
-
 MOST_BYTES_KEPT = 10_000_000
 """So much text is kept read for the next program: its trees take some 40 times that, measured on timm."""
 
 MOST_BYTES_FORGOTTEN = 4_000_000
 """So much text is forgotten before its memory is given back."""
 _WORD = re.compile(r"\w+|[^\w\s]|\n")
-
 NO_CHANGED_FILES: Mapping[str, bytes] = MappingProxyType({})
 
 
@@ -251,11 +249,10 @@ def read_program(entry: Path, root: Path | None = None, cache: FileCache | None 
     """The program that a script starts; what it imports is looked for beside it and below `root`.
 
     An `Unread` where the script itself cannot be read. Files outside of `root` (the script's own folder
-    unless given) are not followed into, nor through links.
+    unless given) are not followed into, nor through links. What is in neither may be in a folder between.
     """
     cache = cache or FileCache()
-    folder = entry.parent
-    root = root or folder
+    folder, root = entry.parent, root or entry.parent
     if (kept := cache.program(entry, root)) is not None:
         return kept
     with collection_paused():
@@ -289,6 +286,7 @@ class _ImportChain:
 
     def __init__(self, entry: FileIndex, root: Path, folders: tuple[Path, ...], cache: FileCache) -> None:
         self.entry, self.root, self.folders, self.cache = entry, root, folders, cache
+        self.between = folders_between(folders[0], root)
         self.real_root = os.path.realpath(root)
         self.modules: dict[str, FileIndex] = {}
         self.unread: dict[Path, Unread] = {}
@@ -347,7 +345,7 @@ class _ImportChain:
         parts = name.split(".")
         if not all(part.isidentifier() for part in parts) or not self._has_top(parts[0]):
             return
-        for folder in self.folders:
+        for folder in (*self.folders, *(() if _is_of_a_library(name) else self.between)):
             place = folder.joinpath(*parts)
             for path in (place / "__init__.py", place.with_name(f"{place.name}.py")):
                 if self._is_ours(path):
@@ -357,7 +355,7 @@ class _ImportChain:
         """Whether a topmost module or package of this name may be in one of the folders: most imports are of
         libraries, and of those no file is looked for."""
         if name not in self.tops:
-            places = [folder / each for folder in self.folders for each in (name, f"{name}.py")]
+            places = [each / file for each in (*self.folders, *self.between) for file in (name, f"{name}.py")]
             try:
                 self.tops[name] = any(each.exists() for each in places)
             except (OSError, ValueError):  # No file has so long a name.
@@ -752,7 +750,11 @@ def imports_the_unknown(program: Program) -> bool:
 def _is_unknown(program: Program, file: FileIndex, imported: str) -> bool:
     whole = absolute_module_name(imported, program.module_name(file), is_package(file))
     parts = whole.split(".")
-    if any(".".join(parts[:count]) in program.modules for count in range(1, len(parts) + 1)):
-        return False
-    plain = parts[0] in sys.stdlib_module_names or is_import_of(whole, "plain_imports")
-    return not plain or is_import_of(canonical_name(whole), "joining_imports")
+    ours = any(".".join(parts[:count]) in program.modules for count in range(1, len(parts) + 1))
+    known = _is_of_a_library(whole) and not is_import_of(canonical_name(whole), "joining_imports")
+    return not ours and not known
+
+
+def _is_of_a_library(name: str) -> bool:
+    """Whether a module is Python's own, or of a library of which it is known what it does."""
+    return name.partition(".")[0] in sys.stdlib_module_names or is_import_of(name, "plain_imports")

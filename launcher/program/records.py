@@ -97,9 +97,22 @@ class RecordFields:
         for file in self.files.mentioning(*_REPLACING):
             for call in (each for last in _REPLACING for each in file.calls_of.get(last, ())):
                 owner = [call.func.value] if isinstance(call.func, ast.Attribute) else []
-                for keyword in (each for each in call.keywords if each.arg == name):
-                    if Made(definition) in map(self.value, (*call.args[:1], *owner)):
+                for keyword in (each for each in call.keywords if each.arg in (name, None)):
+                    if Made(definition) not in map(self.value, (*call.args[:1], *owner)):
+                        continue
+                    if keyword.arg is not None:
                         yield Binding(name, BindingKind.ASSIGNED, keyword, keyword.value)
+                    elif self._is_of_the_command_line(keyword.value):
+                        yield Binding(name, BindingKind.OTHER, definition)
+                    else:
+                        yield Binding(name, BindingKind.OTHER, call)
+
+    def _is_of_the_command_line(self, table: ast.expr) -> bool:
+        """Whether a function of the program makes a table of the words of the command line, and no file's."""
+        called = self.value(table.func) if isinstance(table, ast.Call) else UNKNOWN
+        parts = [*ast.walk(called.node)] if isinstance(called, Defined) else []
+        names = {last_name(each) for each in parts if isinstance(each, ast.Name | ast.Attribute)}
+        return "argv" in names and names.isdisjoint({"open", "load", "safe_load", "read_text"})
 
 
 def _given_to_field(call: ast.Call, name: str, position: int) -> Binding | None:

@@ -195,6 +195,15 @@ def _is_below(folder: str, above: str) -> bool:
     return f"{folder}{os.sep}".startswith(above + os.sep)
 
 
+def folders_between(folder: Path, root: Path) -> tuple[Path, ...]:
+    """The folders above a script's and below the root, the nearest first.
+
+    One of them is where the program is started, where people write `cd src; python -m main.train`.
+    """
+    place, top = Path(os.path.realpath(folder)), Path(os.path.realpath(root))
+    return tuple(root / each.relative_to(top) for each in place.parents if top in each.parents)
+
+
 def _folder(
     node: ast.AST, file: FileIndex, working: Sequence[Path], depth: int = _MOST_NESTED
 ) -> tuple[Path, ...]:

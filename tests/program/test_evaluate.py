@@ -73,3 +73,21 @@ def test_a_library_whose_source_is_in_the_program_is_known_by_its_name(value_of:
         text = f"from {module} import Accelerator\na = Accelerator()\nlook(a.process_index)"
         found = value_of(text, **source)
         assert isinstance(found, RankValue) and found.kind is RankKind.GLOBAL
+
+
+@pytest.mark.parametrize(
+    "abstract", ["raise NotImplementedError", "'To be written.'\n  raise NotImplementedError('build')"]
+)
+def test_a_method_that_only_raises_is_that_of_the_derived_class(value_of: ValueOf, abstract: str) -> None:
+    base = f"class Base:\n def __init__(self):\n  self.made = self.build()\n def build(self):\n  {abstract}\n"
+    derived = "class Own(Base):\n def build(self):\n  return 'built'\n"
+    assert value_of(base + derived + "look(Own().made)") == Constant("built")
+    assert value_of(base + derived.replace("Own(Base)", "Own") + "look(Base().made)") is Nothing.UNKNOWN
+
+
+def test_a_method_that_does_something_is_that_of_its_own_class(value_of: ValueOf) -> None:
+    base = (
+        "class Base:\n def __init__(self):\n  self.made = self.build()\n def build(self):\n  return 'base'\n"
+    )
+    derived = "class Own(Base):\n def build(self):\n  return 'own'\n"
+    assert value_of(base + derived + "look(Base().made)") == Constant("base")

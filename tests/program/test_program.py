@@ -48,6 +48,22 @@ def test_a_package_is_read_before_its_module(tmp_path: Path, statement: str) -> 
     assert names(read_program(tmp_path / "train.py")) == ["train", "pack", "pack.part"]
 
 
+def test_what_is_neither_beside_the_script_nor_in_the_root_may_lie_between(tmp_path: Path) -> None:
+    started = "import common.tools\nimport datasets\nimport queue\n"
+    write(
+        tmp_path, **{"src/main/train": started, "src/common/tools": "", "src/datasets": "", "src/queue": ""}
+    )
+    program = read_program(tmp_path / "src" / "main" / "train.py", tmp_path)
+    assert names(program) == ["train", "common.tools"]  # A library's name, and Python's own, mean these.
+
+
+def test_what_lies_beside_the_script_or_in_the_root_goes_before_what_lies_between(tmp_path: Path) -> None:
+    write(tmp_path, tools="", **{"src/main/train": "import tools\n", "src/tools": ""})
+    program = read_program(tmp_path / "src" / "main" / "train.py", tmp_path)
+    assert isinstance(program, Program)
+    assert [file.path.parent.name for file in program.files] == ["main", tmp_path.name]
+
+
 @pytest.mark.parametrize(
     "statement", ["from . import part", "from .part import f", "from ..pack.part import f"]
 )

@@ -89,7 +89,7 @@ class Participants:
             inner: ast.AST = call
             for outer in ancestors(call):
                 if isinstance(outer, ast.If) and inner is not outer.test:
-                    around.add(_normal_form(outer.test, inner in outer.body))
+                    around.add(self._normal_form(outer.test, inner in outer.body))
                 inner = outer
             found = frozenset(around) if found is None else found & around
         return found or frozenset()
@@ -100,6 +100,13 @@ class Participants:
         calls = [call for call, _ in self.program.calls(*library_names("rank_starters"))]
         calls += filter(self._makes_ranks, self._processes())
         return frozenset(filter(self.program.analysis(Reachability).reaches, calls))
+
+    def _normal_form(self, test: ast.expr, holds: bool) -> tuple[str, bool]:
+        """A test without its `not`, and whether it holds; of an option by what it is, under whatever name."""
+        while isinstance(test, ast.UnaryOp) and isinstance(test.op, ast.Not):
+            test, holds = test.operand, not holds
+        value = self.program.value(test) if isinstance(test, ast.Name | ast.Attribute) else None
+        return value.name if isinstance(value, External) else ast.unparse(test), holds
 
     def _processes(self) -> Iterator[ast.Call]:
         """The calls that make a process of a function."""
@@ -148,7 +155,7 @@ class Participants:
             for each in test.values:
                 found = _intersect(found, self._ranks_in_arm(each, in_body))
             return found
-        if _normal_form(test, not in_body) in self._starting:
+        if self._normal_form(test, not in_body) in self._starting:
             return False
         truth = self.program.analysis(Guards).truth(test)
         if isinstance(truth, Guard):
@@ -243,13 +250,6 @@ def _intersect(one: Truth, other: Truth) -> Truth:
     if guards:
         return next((each for each in guards if each.kind is RankKind.GLOBAL), guards[0])
     return True if one is True and other is True else None
-
-
-def _normal_form(test: ast.expr, holds: bool) -> tuple[str, bool]:
-    """A test without its `not`, and whether it holds."""
-    while isinstance(test, ast.UnaryOp) and isinstance(test.op, ast.Not):
-        test, holds = test.operand, not holds
-    return ast.unparse(test), holds
 
 
 def conditions_of(

@@ -10,14 +10,16 @@ import builtins
 from collections.abc import Iterator
 from itertools import takewhile
 
-from launcher.failure_modes import ddp
+from launcher.failure_modes import checkpoints, ddp
 from launcher.failure_modes.model import Finding, Severity, Stage
 from launcher.failure_modes.registry import finds
 from launcher.program.index import (
     BindingKind,
     ancestors,
     ancestors_in_function,
+    dotted_name,
     file_of,
+    is_attribute_of_self,
     last_name,
     nodes_within,
     parameters_of,
@@ -25,8 +27,10 @@ from launcher.program.index import (
     scope_of,
     statement_of,
 )
-from launcher.program.program import Program
+from launcher.program.program import Program, joining_calls
+from launcher.program.ranks.divergence import collectives_run_by
 from launcher.program.ranks.guards import Guards
+from launcher.program.ranks.participants import Participants
 from launcher.program.ranks.training_loops import (
     Loop,
     calls_in,
@@ -39,6 +43,7 @@ from launcher.program.values import (
     Constant,
     Defined,
     External,
+    Made,
     ModuleOf,
     RankKind,
     RankValue,
@@ -51,6 +56,8 @@ _FINITE = frozenset(
     f"{module}.{name}" for module in ("torch", "math", "numpy") for name in ("isnan", "isinf", "isfinite")
 )
 _FINITE_METHODS = frozenset({"isnan", "isinf", "isfinite"})
+_TELLING_ONE = ("dist.reduce", "torch.distributed.reduce")
+"""What gives one rank the sum, and leaves the others what they had."""
 _CLOCKS = frozenset(f"time.{name}" for name in ("time", "monotonic", "perf_counter", "process_time")) | {
     "datetime.datetime.now",
     "datetime.datetime.utcnow",
@@ -116,16 +123,14 @@ def _seen_alone(program: Program, test: ast.expr, loop: Loop) -> str | None:
     parts = [part for each in _with_sources(program, test) for part in ast.walk(each)]
     names = {part.id for part in parts if isinstance(part, ast.Name) and _is_a_variable(program, part)}
     calls = [each for each in parts if isinstance(each, ast.Call)]
-    if any(map(makes_ranks_agree, calls)) or _shared_before(program, names, test, loop):
+    if any(map(_decides_alike, calls)) or _shared_before(program, names, test, loop):
         return None
     for part in calls:
         name, called = program.qualified(part.func), program.value(part.func)
         if name in _CLOCKS or _reads_a_clock(program, called):
             return "the ranks' clocks differ"
         inner = calls_in(called.node) if isinstance(called, Defined) and part.args else []
-        if _FINITE_METHODS & {last_name(each.func) for each in inner} and not any(
-            map(makes_ranks_agree, inner)
-        ):
+        if _FINITE_METHODS & {last_name(each.func) for each in inner} and not any(map(_decides_alike, inner)):
             name = "torch.isfinite"
         method = last_name(part.func) in _FINITE_METHODS
         if name in _FINITE or (method and isinstance(part.func, ast.Attribute) and name is None):
@@ -190,7 +195,7 @@ def _shared_before(program: Program, names: set[str], test: ast.expr, place: ast
     return any(
         names_in(call) & names and not _shares_a_copy(program, call, names)
         for call in file_of(place).calls
-        if scope_of(call) is scope and makes_ranks_agree(call)
+        if scope_of(call) is scope and _decides_alike(call)
     )
 
 
@@ -291,9 +296,10 @@ def ranks_stop_together(program: Program) -> Iterator[Finding]:
     """A training that a rank ends by what it alone has measured: a loss of its own share of the data.
 
     With a DistributedSampler the losses of the ranks differ. The first rank whose patience is over leaves the
-    loop, and the others wait for it in the next backward. A warning. Found where what is compared comes from
-    a loop over a loader that is split between the ranks; silent where anything reduces, gathers or sends it,
-    and where a rank alone decides.
+    loop, and the others wait for it in the next backward. A warning. Found where what is compared, or what an
+    object of the program is told that counts its patience, comes from a loop over a loader that is split
+    between the ranks; silent where anything reduces, gathers or sends it, and where a rank alone decides.
+    `dist.reduce` gives the sum to one rank, and leaves the others what they had.
 
     Bad: `if evaluate(model, val_loader) > best: bad += 1`, then `if bad > 5: break`, with a split loader.
     Good: `dist.all_reduce(loss)` before it is compared.
@@ -308,7 +314,8 @@ def ranks_stop_together(program: Program) -> Iterator[Finding]:
             if not _ends_by_test(loop) or not trains_within(program, loop):
                 continue
             for test, leaving in _ends_by_test(loop):
-                measured = _measured_alone(loaders, test, loop)
+                counting = [*_objects_asked(program, test, loop)]
+                measured = _measured_alone(loaders, test, loop, [call for call, _ in counting])
                 if measured is not None and program.analysis(Guards).guard(test) is None:
                     yield finding_at(
                         ddp.COLLECTIVE_UNDER_RANK_GUARD,
@@ -319,6 +326,7 @@ def ranks_stop_together(program: Program) -> Iterator[Finding]:
                         remedy="Let all ranks decide alike: `dist.all_reduce` what is compared, or the flag.",
                         related=[
                             related_at(test, "decided here"),
+                            *(related_at(each, "which is set here") for _, each in counting),
                             related_at(measured, "measured on this rank's share alone"),
                         ],
                     )
@@ -335,10 +343,52 @@ def _ends_by_test(loop: Loop) -> list[tuple[ast.expr, ast.stmt]]:
     return found
 
 
-def _measured_alone(loaders: Loaders, test: ast.expr, loop: Loop) -> ast.AST | None:
-    """Where a rank measures alone what a test asks for, or what counts that: a loop over its share."""
-    scope = scope_of(test)
-    waiting, seen = [each for each in ast.walk(test) if isinstance(each, ast.Name)], set[str]()
+def _objects_asked(program: Program, test: ast.expr, loop: Loop) -> Iterator[tuple[ast.Call, ast.AST]]:
+    """The calls in a loop by which an object of the program is told what a test of its attribute depends on,
+    such as `stopper(loss)` before `if stopper.stop`, and where their method sets that."""
+    asked = [each for each in ast.walk(test) if isinstance(each, ast.Attribute)]
+    for call in calls_in(loop) if asked else ():
+        method, owner = _function_run(program, call), call.func
+        if method is not None and method.name != "__call__" and isinstance(owner, ast.Attribute):
+            owner = owner.value
+        for each in asked:
+            setting = [] if method is None else _settings(method, each.attr)
+            if setting and ast.dump(each.value) == ast.dump(owner):
+                yield call, setting[-1]
+
+
+def _settings(method: ast.FunctionDef, name: str) -> list[ast.AST]:
+    """Where a method sets an attribute of its own object."""
+    stored = (each.node for each in file_of(method).set_attributes.get(name, ()))
+    return [
+        each
+        for each in stored
+        if scope_of(each).node is method
+        and isinstance(each, ast.Attribute)
+        and is_attribute_of_self(each, method)
+    ]
+
+
+def _function_run(program: Program, call: ast.Call) -> ast.FunctionDef | None:
+    """The function of the program that a call runs, also `__call__` of an object."""
+    called = program.value(call.func)
+    if isinstance(called, Made):
+        called = program.evaluation.attributes.member_of(called.definition, "__call__")
+    node = called.node if isinstance(called, Defined) else None
+    return node if isinstance(node, ast.FunctionDef) else None
+
+
+def _measured_alone(loaders: Loaders, test: ast.expr, loop: Loop, telling: list[ast.Call]) -> ast.AST | None:
+    """Where a rank measures alone what a test asks for, or what counts that: a loop over its share.
+
+    `telling` are the calls that give an object of which the test asks what it counts by.
+    """
+    program, scope = loaders.program, scope_of(test)
+    asking = [each for each in ast.walk(test) if isinstance(each, ast.Call)]
+    if any(_is_decided_elsewhere(program, each, loop) for each in (*asking, *telling)):
+        return None
+    waiting = [each for one in (test, *telling) for each in ast.walk(one) if isinstance(each, ast.Name)]
+    seen = set[str]()
     while waiting:
         name = waiting.pop()
         if name.id in seen or scope.holder_of(name.id) is not scope:
@@ -363,6 +413,15 @@ def _measured_alone(loaders: Loaders, test: ast.expr, loop: Loop) -> ast.AST | N
     return None
 
 
+def _is_decided_elsewhere(program: Program, call: ast.Call, loop: Loop) -> bool:
+    """Whether a call may make the ranks agree itself, or one rank alone comes to it in the loop."""
+    around = takewhile(lambda each: each is not loop, ancestors_in_function(call))
+    tests = [each.test for each in around if isinstance(each, ast.If)]
+    return _is_decided_in(program, call) or any(
+        program.analysis(Guards).guard(each) is not None for each in tests
+    )
+
+
 def _is_unknown(call: ast.Call) -> bool:
     """Whether a function is called that is not seen here, and may make the ranks agree."""
     name = call.func.id if isinstance(call.func, ast.Name) else None
@@ -384,7 +443,7 @@ def _loop_over_a_share(loaders: Loaders, value: ast.expr, node: ast.AST, loop: L
     around = takewhile(lambda each: each is not loop, ancestors_in_function(node))
     for inner in (each for each in around if isinstance(each, ast.For)):
         called_names = {last_name(each.func) for each in calls_in(inner)}
-        if "backward" in called_names or any(map(makes_ranks_agree, calls_in(inner))):
+        if "backward" in called_names or any(map(_decides_alike, calls_in(inner))):
             continue  # The loss of the last batch is another rule's.
         if _is_over_a_share(loaders, inner):
             return inner
@@ -408,11 +467,16 @@ def _is_over_a_share(loaders: Loaders, loop: ast.For) -> bool:
     return bool(over) and all(loaders.samplers_of(each) for each in over or ())
 
 
+def _decides_alike(call: ast.Call) -> bool:
+    """Whether all ranks may see the same value after a call."""
+    return makes_ranks_agree(call) and dotted_name(call.func) not in _TELLING_ONE
+
+
 def _agrees(program: Program, function: ast.FunctionDef, depth: int = 3) -> bool:
     """Whether a function, or one that it calls, may make the ranks agree."""
     for call in calls_in(function):
         called = program.value(call.func)
-        if makes_ranks_agree(call):
+        if _decides_alike(call):
             return True
         inner = called.node if isinstance(called, Defined) else None
         if isinstance(inner, ast.FunctionDef) and depth and _agrees(program, inner, depth - 1):
@@ -420,7 +484,75 @@ def _agrees(program: Program, function: ast.FunctionDef, depth: int = 3) -> bool
     return False
 
 
+@finds(Stage.SCRIPT, ddp.COLLECTIVE_UNDER_RANK_GUARD, checkpoints.STATE_DICT_NOT_ON_EVERY_RANK)
+def collectives_wait_for_no_clock(program: Program) -> Iterator[Finding]:
+    """A collective under a test of the time, which each rank asks its own clock for.
+
+    At the boundary one rank's clock is over it and another's is not yet: those that run the collective wait
+    for the others, which are in the next step. Where it writes a checkpoint it is CKPT003, else DDP004. A
+    warning, as it happens once in many times. Silent where one rank decides, where the decision is reduced or
+    sent, and where the loop is left: that is another rule's.
+
+    Bad: `if time.time() - saved > 3600: dcp.save(state)`. Good: `if step % 1000 == 0:`, or a decision of rank
+    0 that is broadcast. Source: torch's notes on DDP: every rank must run the same reductions.
+    """
+    if not any(True for _ in joining_calls(program)):
+        return
+    for file in program.files:
+        for node in file.statements.get(ast.If, ()):
+            assert isinstance(node, ast.If)
+            clock = _clock_asked(program, node.test)
+            if clock is None or isinstance(node.body[-1], ast.Break | ast.Return | ast.Continue):
+                continue
+            runs = collectives_run_by(program, node.body)
+            if runs and not isinstance(program.analysis(Participants).ranks_running(runs[0].node), Guard):
+                saves = runs[0].collective.gathers_state
+                yield finding_at(
+                    checkpoints.STATE_DICT_NOT_ON_EVERY_RANK if saves else ddp.COLLECTIVE_UNDER_RANK_GUARD,
+                    node.test,
+                    f"each rank asks its own clock whether it runs {runs[0].short_name}: one that is not yet "
+                    "over the limit goes on, and the others wait for it until the timeout",
+                    severity=Severity.WARNING,
+                    remedy="Decide by the step, or let rank 0 decide and `dist.broadcast` it.",
+                    related=[
+                        related_at(clock, "this rank's clock"),
+                        related_at(runs[0].node, f"{runs[0].short_name} under it"),
+                    ],
+                )
+
+
+def _clock_asked(program: Program, test: ast.expr) -> ast.Call | None:
+    """The clock that a comparison depends on, where nothing makes the ranks agree on what it says."""
+    names, waiting, clock = set[str](), [(test, _DEEPEST_SOURCE)], None
+    while waiting:
+        whole, depth = waiting.pop()
+        for part in ast.walk(whole):
+            if isinstance(part, ast.Call) and (_decides_alike(part) or _is_decided_in(program, part)):
+                return None
+            if isinstance(part, ast.Call) and program.qualified(part.func) in _CLOCKS:
+                clock = part
+            if isinstance(part, ast.Name) and _is_a_variable(program, part) and depth:
+                names.add(part.id)
+                sources = program.evaluation.sources(part)
+                known = [each.value for each in sources if each.kind is BindingKind.ASSIGNED]
+                waiting += [(each, depth - 1) for each in known if each is not None]
+    compares = any(isinstance(each, ast.Compare) for each in ast.walk(test))
+    decided = program.analysis(Guards).guard(test) is not None or _shared_before(program, names, test, test)
+    return clock if compares and not decided else None
+
+
+_DEEPEST_SOURCE = 3
+"""So many assignments are followed from a test to the clock."""
+
+
+def _is_decided_in(program: Program, call: ast.Call) -> bool:
+    """Whether a function of the program lets the ranks agree."""
+    function = _function_run(program, call)
+    return function is not None and _agrees(program, function)
+
+
 STEP_RULES = (
+    collectives_wait_for_no_clock,
     ranks_skip_steps_together,
     ranks_run_equally_many_steps,
     every_rank_stays_in_the_loop,

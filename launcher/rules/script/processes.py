@@ -77,10 +77,8 @@ from launcher.rules.script.process_groups import STARTS_EACH_PROCESS
 # Which device a process takes: one for each, by its rank on the host.
 
 
-_TAKES = {
-    "torch.cuda.set_device": ("device", 0),
-    "torch.device": ("index", 1),
-}
+_TAKES = {"torch.cuda.set_device": ("device", 0), "torch.device": ("index", 1)}
+_HOROVOD = "horovod.torch.DistributedOptimizer"
 _OWN_DEVICES = (
     "torch.cuda.set_device",
     "torch.cuda.device",
@@ -96,6 +94,7 @@ _OWN_DEVICES = (
     "transformers.TrainingArguments",
     "ignite.distributed.Parallel",
     "ignite.distributed.initialize",
+    *("horovod.ray.RayExecutor", "horovod.spark.run"),
 )
 """What gives each process a device of its own."""
 
@@ -121,11 +120,8 @@ def device_is_not_the_global_rank(program: Program) -> Iterator[Finding]:
         return
     for node, index in device_indices(program):
         value = program.value(index)
-        if (
-            not isinstance(value, RankValue)
-            or value.kind is not RankKind.GLOBAL
-            or _is_for_one_host(program, node)
-        ):
+        is_global = isinstance(value, RankValue) and value.kind is RankKind.GLOBAL
+        if not is_global or _is_for_one_host(program, node):
             continue
         yield finding_at(
             distribution.HARD_CODED_TOPOLOGY,
@@ -189,7 +185,7 @@ def device_is_not_the_hosts_number(program: Program) -> Iterator[Finding]:
 
 @finds(Stage.SCRIPT, distribution.MORE_PROCESSES_THAN_DEVICES)
 def each_process_takes_a_device(program: Program) -> Iterator[Finding]:
-    """A model on `cuda`, wrapped in DDP or FSDP, in a program that never says which GPU is whose.
+    """A model on `cuda`, wrapped in DDP, FSDP or by Horovod, in a program that never says which GPU is whose.
 
     Without an index, `cuda` is GPU 0 in every process: 'Duplicate GPU detected', or out of memory. So too
     where the shell script beside the program shows fewer GPUs than it starts processes.
@@ -203,8 +199,9 @@ def each_process_takes_a_device(program: Program) -> Iterator[Finding]:
     yield from _devices_shown_by_shell(program)
     wrappers = [
         (call, name)
-        for call, name in program.calls(DDP, FSDP)
-        if argument_of(call, "device_ids", 1) is None and argument_of(call, "device_id") is None
+        for call, name in program.calls(DDP, FSDP, _HOROVOD)
+        if argument_of(call, "device_ids", None if name == _HOROVOD else 1) is None
+        and argument_of(call, "device_id") is None
     ]
     if not wrappers or chooses_devices(program):
         return
@@ -212,7 +209,8 @@ def each_process_takes_a_device(program: Program) -> Iterator[Finding]:
     own = (call for call, _ in program.calls(*_OWN_DEVICES))
     if not all(map(program.analysis(Reachability).is_named_nowhere, chain(chosen, own))):
         return
-    groups = [call for call, _ in program.calls(INIT_PROCESS_GROUP) if surely_runs(program, call)]
+    joining = program.calls(INIT_PROCESS_GROUP, "horovod.torch.init")
+    groups = [call for call, _ in joining if surely_runs(program, call)]
     if not groups or any(argument_of(call, "device_id", 8) is not None for call in groups):
         return
     for wrapper, name in wrappers:
@@ -304,8 +302,7 @@ def device_indices(program: Program) -> Iterator[tuple[ast.AST, ast.expr]]:
 
 
 def _given(program: Program, node: ast.AST, given: ast.expr) -> Iterator[tuple[ast.AST, ast.expr]]:
-    written = list(_written(program, node, given))
-    yield from written or [(node, given)]
+    yield from [*_written(program, node, given)] or [(node, given)]
 
 
 def _written(program: Program, node: ast.AST, given: ast.expr | None) -> Iterator[tuple[ast.AST, ast.expr]]:
@@ -377,7 +374,10 @@ def _is_for_one_host(program: Program, node: ast.AST) -> bool:
 
 def _on_cuda(program: Program, wrapper: ast.Call) -> ast.AST | None:
     """Where the model of a wrapper is moved to `cuda` without an index."""
-    model = argument_of(wrapper, "module", 0)
+    is_optimizer = program.qualified(wrapper.func) == _HOROVOD
+    named = argument_of(wrapper, "named_parameters", 1) if is_optimizer else None
+    asked = named.func if isinstance(named, ast.Call) else None
+    model = asked.value if isinstance(asked, ast.Attribute) else argument_of(wrapper, "module", 0)
     candidates = [model] if model is not None else []
     if isinstance(model, ast.Name):
         candidates += [each.value for each in program.evaluation.sources(model) if each.value is not None]

@@ -33,7 +33,7 @@ from launcher.program.index import (
     scope_of,
 )
 from launcher.program.program import Program
-from launcher.program.ranks.participants import Closure
+from launcher.program.ranks.participants import Closure, Participants
 from launcher.program.ranks.training_loops import calls_in
 from launcher.program.values import (
     LIBRARY_TABLES,
@@ -196,9 +196,15 @@ class Loaders:
         return found
 
     def resolved(self, node: ast.expr) -> frozenset[ast.Call] | None:
-        """The DataLoaders that an expression may be; None where it may be anything else."""
+        """The DataLoaders that an expression may be; None where it may be anything else.
+
+        Those that a run of one process has in their place are none.
+        """
         found = calls_that_made(self.program.value(node), LOADER)
-        return self._in_list(node) if found is None else found
+        found = self._in_list(node) if found is None else found
+        who = self.program.analysis(Participants)
+        several = [each for each in found or () if who.ranks_running(each) is not False]
+        return frozenset(several) or found
 
     def _in_list(self, node: ast.expr) -> frozenset[ast.Call] | None:
         """The loaders that were appended to the list of which an expression is an element."""
@@ -447,7 +453,8 @@ def subscript_by_index(
 
 
 def _names_by_index(owner: ast.ClassDef, method: ast.FunctionDef, deepest: int = 3) -> set[str]:
-    """The variables of a method that are, or are made of, the index that `__getitem__` gets."""
+    """The variables of a method that are, or are made of, the index that `__getitem__` gets, or count how far
+    it reaches: `while index >= ends[part]: part += 1`."""
     parameters = [each.arg for each in method.args.args]
     found = {*parameters[1:2]} if method.name == "__getitem__" else set[str]()
     others = [each for each in owner.body if isinstance(each, ast.FunctionDef) and each is not method]
@@ -460,6 +467,9 @@ def _names_by_index(owner: ast.ClassDef, method: ast.FunctionDef, deepest: int =
     for part in ast.walk(method) if found else ():
         if isinstance(part, ast.Assign) and found & names_in(part.value):
             found |= {name for target in part.targets for name in names_in(target)}
+        elif isinstance(part, ast.While) and found & names_in(part.test):
+            counting = (each.target for each in ast.walk(part) if isinstance(each, ast.AugAssign))
+            found |= {name for target in counting for name in names_in(target)}
     return found
 
 

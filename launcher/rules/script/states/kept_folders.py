@@ -84,8 +84,10 @@ def path_beginnings(subject: ScriptSubject, path: ast.expr, depth: int = 8) -> l
             return path_beginnings(subject, option.default, depth - 1)
     found = _before_more_is_added(subject.program, path)
     others: list[ast.expr | None] = [each for each in found if not _only_adds(subject.program, each)]
-    told = [each for each in others if not _is_read_back(each)]
-    others = told or others  # A rank tells the others by a file what it has put together.
+    # A rank tells the others by a file what it has put together; a field has its default where the command
+    # line, of which it is itself, gives it nothing.
+    told = [each for each in others if not _is_read_back(each) and each is not path]
+    others = told or others
     if found and not others and isinstance(path, ast.Attribute):
         others += subject.program.evaluation.attributes.options.defaults(path.attr)
     return [
