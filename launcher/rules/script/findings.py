@@ -591,6 +591,8 @@ class JobRun:
         if action is not None and action.value in ("store_true", "store_false"):
             return Constant(action.value == "store_false")
         default = argument_of(calls[0], "default")
+        if default is None and argument_of(calls[0], "required") is not None:
+            return None
         return Constant(None) if default is None else self.value(default)
 
     def _converted(self, option: ast.Call, given: object) -> Constant | None:
