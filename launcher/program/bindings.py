@@ -268,9 +268,26 @@ class CallGraph:
                         if value.node is function:
                             bound = value.owner is not None or is_class_method(function)
                             yield from self._use(use, function, bound)
-                    elif not isinstance(value, External) and _may_be_called(use, function):
+                    elif not isinstance(value, External) and self._may_be(use, function):
                         yield None
             yield from self._read_by_getattr(file, function)
+
+    def _may_be(self, use: ast.expr, method: FunctionNode) -> bool:
+        """Whether an attribute of which nobody knows what it is may be a method of this name.
+
+        Not one that an object of the program keeps for itself, and not what is called without an argument that
+        the method needs: of `def train(self, epoch)`, a `model.train()` is another one.
+        """
+        owner = self.value(use.value) if isinstance(use, ast.Attribute) else UNKNOWN
+        if isinstance(owner, Made) and UNKNOWN not in map(self.value, owner.definition.bases):
+            return False
+        call = parent_of(use)
+        if not isinstance(call, ast.Call) or call.func is not use:
+            return True
+        bound = not is_static(method)
+        given, owned = bind_arguments(method, call, bound), positional_of(method)[int(bound) :]
+        needed = owned[: len(owned) - min(len(owned), len(method.args.defaults))]
+        return given is None or all(each.arg in given for each in needed)
 
     def _calls_of_objects(self, method: FunctionNode) -> Iterator[CallSite | None]:
         """The calls `saver(model)` of objects of a method's class; None where there seem to be none."""
@@ -489,18 +506,6 @@ def _is_of_own_parameter(use: ast.expr, function: FunctionNode) -> bool:
     owner = use.value if isinstance(use, ast.Attribute) else None
     names = {each.arg for each in parameters_of(function)}
     return isinstance(owner, ast.Name) and owner.id in names and scope_of(use).node is function
-
-
-def _may_be_called(use: ast.expr, method: FunctionNode) -> bool:
-    """Whether what stands where a method's name is used may be that method: a call that lacks an argument
-    which it needs is another one's, as `model.train()` is where the program has `def train(self, epoch)`."""
-    call = parent_of(use)
-    if not isinstance(call, ast.Call) or call.func is not use:
-        return True
-    given = bind_arguments(method, call, bound=not is_static(method))
-    owned = positional_of(method)[int(not is_static(method)) :]
-    needed = owned[: len(owned) - min(len(owned), len(method.args.defaults))]
-    return given is None or all(each.arg in given for each in needed)
 
 
 def bind_arguments(function: FunctionNode, call: ast.Call, bound: bool) -> dict[str, ast.expr] | None:

@@ -43,7 +43,7 @@ from launcher.program.values import (
     is_path,
 )
 
-_PARSED_OPTIONS = (".parse_args", ".parse_args_into_dataclasses")
+_PARSED_OPTIONS = (".parse_args", ".parse_known_args", ".parse_args_into_dataclasses")
 """How the names end of what gives the options of the command line, which all ranks are started with."""
 
 _PURE_CALLS = frozenset(
