@@ -275,8 +275,8 @@ class CallGraph:
     def _may_be(self, use: ast.expr, method: FunctionNode) -> bool:
         """Whether an attribute of which nobody knows what it is may be a method of this name.
 
-        Not one that an object of the program keeps for itself, and not what is called without an argument that
-        the method needs: of `def train(self, epoch)`, a `model.train()` is another one.
+        Not one that an object of the program keeps for itself, and not what is called without an argument
+        that the method needs: of `def train(self, epoch)`, a `model.train()` is another one.
         """
         owner = self.value(use.value) if isinstance(use, ast.Attribute) else UNKNOWN
         if isinstance(owner, Made) and UNKNOWN not in map(self.value, owner.definition.bases):

@@ -276,8 +276,8 @@ class Uniformity:
         return isinstance(made, ast.Call | ast.ClassDef) and all(map(self.is_uniform, given))
 
     def _result_at(self, binding: Binding) -> bool:
-        """Whether one of several results of a function that always comes to one `return` is alike, or one of a
-        library's that are: `args, rest = parser.parse_known_args()`."""
+        """Whether one of several results is alike: of a function that always comes to one `return`, or of a
+        library, as in `args, rest = parser.parse_known_args()`."""
         called = self.program.value(binding.value.func) if isinstance(binding.value, ast.Call) else None
         if isinstance(called, External):
             return self.is_uniform(binding.value)

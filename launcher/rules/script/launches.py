@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Iterator
 
 from launcher.failure_modes import distribution
-from launcher.failure_modes.model import Finding, Stage
+from launcher.failure_modes.model import Finding, Severity, Stage
 from launcher.failure_modes.registry import finds
 from launcher.program.dataflow import argument_of, origins, text_beginning
 from launcher.program.index import ancestors
@@ -14,8 +15,9 @@ from launcher.program.process_environment import COMMANDS, is_for_one_host
 from launcher.program.program import Program
 from launcher.program.ranks.reachability import never_runs, surely_runs
 from launcher.program.ranks.training_loops import ends_with_an_error
+from launcher.program.surroundings.options import default_of_option
 from launcher.program.values import INIT_PROCESS_GROUP, Constant, RankValue, WorldSize, library_names
-from launcher.rules.script.environment import is_part_of_the_start, makes_a_group
+from launcher.rules.script.environment import LOOPBACK, is_part_of_the_start, makes_a_group
 from launcher.rules.script.findings import JobRun, ScriptSubject, finding_at, related_at, spelled_commands
 from launcher.rules.script.process_groups import STARTS_EACH_PROCESS
 from launcher.rules.script.processes import chooses_devices, device_indices
@@ -51,9 +53,7 @@ def _commands_to_schedulers(program: Program) -> Iterator[ast.Call]:
             yield call
 
 
-@finds(
-    Stage.SCRIPT, distribution.MORE_PROCESSES_THAN_DEVICES, distribution.SCRIPT_DOES_NOT_FIT_STRATEGY
-)
+@finds(Stage.SCRIPT, distribution.MORE_PROCESSES_THAN_DEVICES, distribution.SCRIPT_DOES_NOT_FIT_STRATEGY)
 def local_rank_is_handed_over(subject: ScriptSubject) -> Iterator[Finding]:
     """A device or rank by `local_rank`, which torchrun hands to no process: all of a host have the default.
 
@@ -83,14 +83,19 @@ def local_rank_is_handed_over(subject: ScriptSubject) -> Iterator[Finding]:
             return
     for node, index in device_indices(program):
         told = _told_local_rank(run, index)
-        if told is None or not is_part_of_the_start(program, node) or never_runs(program, node, run.truth):
+        number = told.value if told and type(told.value) is int else None
+        is_none = told is not None and told.value in (None, -1)
+        if told is None or not is_part_of_the_start(program, node):
             continue
-        takes = isinstance(node, ast.Call) and program.qualified(node.func) == "torch.cuda.set_device"
-        if told.value is None and takes:
-            yield finding_at(unfit, node, f"{handed}: it is None, and each process ends here", related=related)
+        if is_none and (not _sets_the_device(program, node) or never_runs(program, node, run.truth)):
+            continue
+        if told.value is None:
+            yield finding_at(
+                unfit, node, f"{handed}: it is None, and each process ends here", related=related
+            )
             return
-        if type(told.value) is int and (takes or told.value >= 0) and not chooses_devices(program):
-            harm = f"{processes} processes on each host take GPU {max(told.value, 0)}"
+        if number is not None and number >= -1 and not chooses_devices(program):
+            harm = f"{processes} processes on each host take GPU {max(number, 0)}"
             mode = distribution.MORE_PROCESSES_THAN_DEVICES
             yield finding_at(mode, node, f"{handed}: {harm}", related=related)
             return
@@ -111,12 +116,53 @@ def _ranks_of_groups(program: Program) -> Iterator[tuple[ast.Call, ast.expr]]:
             yield call, rank
 
 
+def _sets_the_device(program: Program, node: ast.AST) -> bool:
+    return isinstance(node, ast.Call) and program.qualified(node.func) == "torch.cuda.set_device"
+
+
 def _is_refused_as_rank(program: Program, group: ast.Call, rank: Constant) -> bool:
     """Whether a group ends with an error for a rank that counts as none: nothing else tells it one."""
     method = argument_of(group, "init_method", 1)
     address = None if method is None else text_beginning(program, method)
     by_address = address is not None and address[0].startswith(("tcp://", "file://"))
     return by_address and type(rank.value) is int and rank.value == -1
+
+
+_ADDRESS = re.compile(r"tcp://(\[[^\]]{1,50}\]|[\w.-]{1,253})(:\d{1,5})?")
+
+
+@finds(Stage.SCRIPT, distribution.HARD_CODED_TOPOLOGY)
+def job_says_where_the_ranks_meet(subject: ScriptSubject) -> Iterator[Finding]:
+    """A group at the address that is the default of an option, and a job that does not give the option.
+
+    It is that of somebody else's host, or a multicast address, at which the ranks met before torch 1.0. They
+    connect to it until the time-out.
+
+    Silent about a host's own address, which is found without a job, where the program sets the option, and
+    where this job never comes to the group; a warning where it may not.
+
+    Bad: `init_method=args.dist_url` with the default `tcp://224.66.41.62:23456`. Good: `env://`.
+
+    Source: the sources of DIST006; torch/distributed/rendezvous.py.
+    """
+    program, run = subject.program, JobRun(subject)
+    for call, _ in program.calls(INIT_PROCESS_GROUP):
+        given = argument_of(call, "init_method", 1)
+        option = None if given is None else default_of_option(program, given)
+        if given is None or option is None or run.value(given) != Constant(option.value):
+            continue
+        matched = _ADDRESS.fullmatch(str(option.value))
+        if matched is None or LOOPBACK.fullmatch(matched[1].strip("[]")):
+            continue
+        if not never_runs(program, call, run.truth):
+            yield finding_at(
+                distribution.HARD_CODED_TOPOLOGY,
+                given,
+                f"this job does not say where the ranks meet, and by default that is {matched[0]}: nobody is "
+                "there, and the start hangs",
+                severity=None if surely_runs(program, call, known=run.truth) else Severity.WARNING,
+                related=[related_at(option.node, "the default is written here")],
+            )
 
 
 class _SizedRun(JobRun):
@@ -172,5 +218,10 @@ def assertions_hold_for_the_jobs_ranks(subject: ScriptSubject) -> Iterator[Findi
             yield finding_at(distribution.HARD_CODED_TOPOLOGY, node.test, message)
 
 
-LAUNCH_RULES = (nothing_is_submitted_again, local_rank_is_handed_over, assertions_hold_for_the_jobs_ranks)
+LAUNCH_RULES = (
+    nothing_is_submitted_again,
+    local_rank_is_handed_over,
+    job_says_where_the_ranks_meet,
+    assertions_hold_for_the_jobs_ranks,
+)
 """The rules of this family, which need a job."""
