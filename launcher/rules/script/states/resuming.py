@@ -158,6 +158,8 @@ def _loads_by_name(program: Program, call: ast.Call, name: str) -> bool:
         if whole.startswith(_OF_ALL_THINGS) and not _LOADERS.search(ast.unparse(statement_of(call))):
             return False
         return path is None or not _is_of_a_channel(program, path)
+    if name == "load_state_dict_from_url":
+        return False  # What others trained: no run comes back to it.
     if name.startswith("load_state"):
         state = argument_of(call, "state_dict", 0)
         found = () if state is None else origins(program, state)
