@@ -281,10 +281,10 @@ class CallGraph:
         owner = self.value(use.value) if isinstance(use, ast.Attribute) else UNKNOWN
         if isinstance(owner, Made) and UNKNOWN not in map(self.value, owner.definition.bases):
             return False
-        call = parent_of(use)
-        if not isinstance(call, ast.Call) or call.func is not use:
+        call, bound = parent_of(use), not is_static(method)
+        changed = bound and getattr(method, "decorator_list", ())  # It may be given more than is written.
+        if changed or not isinstance(call, ast.Call) or call.func is not use:
             return True
-        bound = not is_static(method)
         given, owned = bind_arguments(method, call, bound), positional_of(method)[int(bound) :]
         needed = owned[: len(owned) - min(len(owned), len(method.args.defaults))]
         return given is None or all(each.arg in given for each in needed)
