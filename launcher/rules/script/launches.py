@@ -10,7 +10,7 @@ from launcher.failure_modes import distribution
 from launcher.failure_modes.model import Finding, Severity, Stage
 from launcher.failure_modes.registry import finds
 from launcher.program.dataflow import argument_of, origins, text_beginning
-from launcher.program.index import ancestors
+from launcher.program.index import ancestors, ancestors_in_function
 from launcher.program.process_environment import COMMANDS, is_for_one_host
 from launcher.program.program import Program
 from launcher.program.ranks.reachability import never_runs, surely_runs
@@ -83,19 +83,17 @@ def local_rank_is_handed_over(subject: ScriptSubject) -> Iterator[Finding]:
             return
     for node, index in device_indices(program):
         told = _told_local_rank(run, index)
-        number = told.value if told and type(told.value) is int else None
-        is_none = told is not None and told.value in (None, -1)
         if told is None or not is_part_of_the_start(program, node):
             continue
-        if is_none and (not _sets_the_device(program, node) or never_runs(program, node, run.truth)):
+        names_no_device = told.value in (None, -1)
+        if names_no_device and not (_is_set(program, node) and not never_runs(program, node, run.truth)):
             continue
         if told.value is None:
-            yield finding_at(
-                unfit, node, f"{handed}: it is None, and each process ends here", related=related
-            )
+            message = f"{handed}: it is None, and each process ends here"
+            yield finding_at(unfit, node, message, related=related)
             return
-        if number is not None and number >= -1 and not chooses_devices(program):
-            harm = f"{processes} processes on each host take GPU {max(number, 0)}"
+        if type(told.value) is int and told.value >= -1 and not chooses_devices(program):
+            harm = f"{processes} processes on each host take GPU {max(told.value, 0)}"
             mode = distribution.MORE_PROCESSES_THAN_DEVICES
             yield finding_at(mode, node, f"{handed}: {harm}", related=related)
             return
@@ -116,8 +114,11 @@ def _ranks_of_groups(program: Program) -> Iterator[tuple[ast.Call, ast.expr]]:
             yield call, rank
 
 
-def _sets_the_device(program: Program, node: ast.AST) -> bool:
-    return isinstance(node, ast.Call) and program.qualified(node.func) == "torch.cuda.set_device"
+def _is_set(program: Program, node: ast.AST) -> bool:
+    """Whether a device is taken by set_device, and an error of it is caught nowhere in the function."""
+    caught = any(isinstance(each, ast.Try) for each in ancestors_in_function(node))
+    is_call = isinstance(node, ast.Call) and program.qualified(node.func) == "torch.cuda.set_device"
+    return is_call and not caught
 
 
 def _is_refused_as_rank(program: Program, group: ast.Call, rank: Constant) -> bool:
