@@ -282,7 +282,8 @@ class CallGraph:
         if isinstance(owner, Made) and UNKNOWN not in map(self.value, owner.definition.bases):
             return False
         call, bound = parent_of(use), not is_static(method)
-        changed = bound and getattr(method, "decorator_list", ())  # It may be given more than is written.
+        # A decorator may give it more than is written.
+        changed = bound and not isinstance(method, ast.Lambda) and bool(method.decorator_list)
         if changed or not isinstance(call, ast.Call) or call.func is not use:
             return True
         given, owned = bind_arguments(method, call, bound), positional_of(method)[int(bound) :]
