@@ -289,9 +289,27 @@ class CallGraph:
                         if value.node is function:
                             bound = value.owner is not None or is_class_method(function)
                             yield from self._use(use, function, bound)
-                    elif not isinstance(value, External):
+                    elif not isinstance(value, External) and self._may_be(use, function):
                         yield None
             yield from self._read_by_getattr(file, function)
+
+    def _may_be(self, use: ast.expr, method: FunctionNode) -> bool:
+        """Whether an attribute of which nobody knows what it is may be a method of this name.
+
+        Not one that an object of the program keeps for itself, and not what is called without an argument
+        that the method needs: of `def train(self, epoch)`, a `model.train()` is another one.
+        """
+        owner = self.value(use.value) if isinstance(use, ast.Attribute) else UNKNOWN
+        if isinstance(owner, Made) and UNKNOWN not in map(self.value, owner.definition.bases):
+            return False
+        call, bound = parent_of(use), not is_static(method)
+        # A decorator may give it more than is written.
+        changed = bound and not isinstance(method, ast.Lambda) and bool(method.decorator_list)
+        if changed or not isinstance(call, ast.Call) or call.func is not use:
+            return True
+        given, owned = bind_arguments(method, call, bound), positional_of(method)[int(bound) :]
+        needed = owned[: len(owned) - min(len(owned), len(method.args.defaults))]
+        return given is None or all(each.arg in given for each in needed)
 
     def _calls_of_objects(self, method: FunctionNode) -> Iterator[CallSite | None]:
         """The calls `saver(model)` of objects of a method's class; None where there seem to be none."""

@@ -7,7 +7,7 @@ A statement is run by every rank or by some: by the guards around it, before it,
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from functools import cached_property
 
 from launcher.program.dataflow import all_arguments, argument_of
@@ -83,16 +83,7 @@ class Participants:
     @cached_property
     def _starting(self) -> frozenset[tuple[str, bool]]:
         """The tests under which alone the program joins others, as written, and whether they hold."""
-        found: frozenset[tuple[str, bool]] | None = None
-        for call, _ in joining_calls(self.program):
-            around = set[tuple[str, bool]]()
-            inner: ast.AST = call
-            for outer in ancestors(call):
-                if isinstance(outer, ast.If) and inner is not outer.test:
-                    around.add(self._normal_form(outer.test, inner in outer.body))
-                inner = outer
-            found = frozenset(around) if found is None else found & around
-        return found or frozenset()
+        return self._tests_around(call for call, _ in joining_calls(self.program))
 
     @cached_property
     def _spawning(self) -> frozenset[ast.Call]:
@@ -107,6 +98,25 @@ class Participants:
             test, holds = test.operand, not holds
         value = self.program.value(test) if isinstance(test, ast.Name | ast.Attribute) else None
         return value.name if isinstance(value, External) else ast.unparse(test), holds
+
+    def _tests_around(self, calls: Iterable[ast.AST]) -> frozenset[tuple[str, bool]]:
+        """The tests under which alone all of these calls are come to, and whether they hold."""
+        found: frozenset[tuple[str, bool]] | None = None
+        for call in calls:
+            around = set[tuple[str, bool]]()
+            inner: ast.AST = call
+            for outer in ancestors(call):
+                if isinstance(outer, ast.If) and inner is not outer.test:
+                    around.add(self._normal_form(outer.test, inner in outer.body))
+                inner = outer
+            found = frozenset(around) if found is None else found & around
+        return found or frozenset()
+
+    @cached_property
+    def _switches(self) -> frozenset[str]:
+        """The options, as written, under each of which alone the program starts its ranks itself."""
+        under = self._tests_around(self._spawning)
+        return frozenset(text for text, holds in under if holds and text.replace(".", "").isidentifier())
 
     def _processes(self) -> Iterator[ast.Call]:
         """The calls that make a process of a function."""
@@ -155,6 +165,11 @@ class Participants:
             for each in test.values:
                 found = _intersect(found, self._ranks_in_arm(each, in_body))
             return found
+        if isinstance(test, ast.BoolOp) and in_body:
+            # In the ranks that the program starts, `not args.spawn or (args.spawn and rank % gpus == 0)`.
+            left = [each for each in test.values if not self._is_without_ranks(each)]
+            if len(left) == 1:
+                return self._ranks_in_arm(left[0], in_body)
         if self._normal_form(test, not in_body) in self._starting:
             return False
         truth = self.program.analysis(Guards).truth(test)
@@ -174,6 +189,11 @@ class Participants:
         if in_body and isinstance(test, ast.Name | ast.Attribute):
             return True if plain else None
         return True if plain and not _names_a_process(test) else None
+
+    def _is_without_ranks(self, test: ast.expr) -> bool:
+        """Whether a test holds only where the program starts no ranks itself."""
+        text, holds = self._normal_form(test, True)
+        return not holds and text in self._switches
 
     def _hints_at_rank(self, test: ast.expr) -> bool:
         """Whether a test asks what may be true on one rank alone, by its names, and nobody knows better."""

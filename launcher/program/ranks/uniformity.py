@@ -48,7 +48,7 @@ from launcher.program.values import (
     is_path,
 )
 
-_PARSED_OPTIONS = (".parse_args", ".parse_args_into_dataclasses")
+_PARSED_OPTIONS = (".parse_args", ".parse_known_args", ".parse_args_into_dataclasses")
 """How the names end of what gives the options of the command line, which all ranks are started with."""
 
 _PURE_CALLS = frozenset(
@@ -281,8 +281,11 @@ class Uniformity:
         return isinstance(made, ast.Call | ast.ClassDef) and all(map(self.is_uniform, given))
 
     def _result_at(self, binding: Binding) -> bool:
-        """Whether one of several results of a function that always comes to one `return` is alike."""
+        """Whether one of several results is alike: of a function that always comes to one `return`, or of a
+        library, as in `args, rest = parser.parse_known_args()`."""
         called = self.program.value(binding.value.func) if isinstance(binding.value, ast.Call) else None
+        if isinstance(called, External):
+            return self.is_uniform(binding.value)
         if isinstance(called, Defined) and _only_result(called.node) is None:
             return False
         made = origins_of_binding(self.program, binding)

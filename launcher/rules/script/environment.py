@@ -328,7 +328,7 @@ GROUP = "torch.distributed.init_process_group"
 SAMPLER = "torch.utils.data.DistributedSampler"
 _STARTS = (GROUP, "deepspeed.init_distributed", "deepspeed.comm.init_distributed")
 
-_LOOPBACK = re.compile(r"localhost|127\.\d{1,3}\.\d{1,3}\.\d{1,3}|::1|0\.0\.0\.0")
+LOOPBACK = re.compile(r"localhost|127\.\d{1,3}\.\d{1,3}\.\d{1,3}|::1|0\.0\.0\.0")
 _ADDRESS = re.compile(r"(?:tcp|env)://(\[[0-9a-fA-F:]{2,45}\]|[\w.-]{1,253})(?::(\d{1,5}))?(?:[/?].{0,200})?")
 
 
@@ -431,9 +431,9 @@ def _written_address(program: Program, given: ast.expr) -> str:
     """The address of a group where it is written, or the host's own by whatever port and options' default."""
     method, found = constant_argument(program, given), texts_by_default(program, given) - {"", "auto"}
     if is_for_one_host(program):
-        found = {each for each in found if _LOOPBACK.search(each or "")}
+        found = {each for each in found if LOOPBACK.search(each or "")}
     begun = (found.pop() or "").rstrip(":") if len(found) == 1 else ""
-    return str(method.value) if method else begun if _LOOPBACK.search(begun) else ""
+    return str(method.value) if method else begun if LOOPBACK.search(begun) else ""
 
 
 _STORE = "torch.distributed.TCPStore"
@@ -663,7 +663,7 @@ def _is_replaced(program: Program, change: ChangedVariable) -> bool:
 
 
 def _address(program: Program, node: ast.AST, what: str, host: str) -> Finding:
-    if not _LOOPBACK.fullmatch(host.strip("[]")):
+    if not LOOPBACK.fullmatch(host.strip("[]")):
         message, severity = f"{what}: on any other hosts nobody is there, and the start hangs", None
     elif is_for_one_host(program):
         harm = "as the program starts its processes itself, it can only run on one host"

@@ -610,7 +610,7 @@ class JobRun:
         if any(file.set_attributes.get(node.attr) for file in self.program.files):
             return None
         calls = self.program.evaluation.attributes.options.declared.get(node.attr, ())
-        if len(calls) != 1 or argument_of(calls[0], "dest") is not None or has_star_arguments(calls[0]):
+        if len(calls) != 1 or _is_renamed(calls[0]) or has_star_arguments(calls[0]):
             return None
         action = constant_argument(self.program, argument_of(calls[0], "action"))
         given = given_option(self.job, node.attr, calls[0])
@@ -620,6 +620,8 @@ class JobRun:
         if action is not None and action.value in ("store_true", "store_false"):
             return Constant(action.value == "store_false")
         default = argument_of(calls[0], "default")
+        if default is None and argument_of(calls[0], "required") is not None:
+            return None
         return Constant(None) if default is None else self.value(default)
 
     def _converted(self, option: ast.Call, given: object) -> Constant | None:
@@ -631,6 +633,13 @@ class JobRun:
         if kind is not None and self.program.value(kind) == External("int"):
             return _whole_number(text)
         return Constant(text)
+
+
+def _is_renamed(option: ast.Call) -> bool:
+    """Whether an option is kept by a name that is none of those by which it is given."""
+    dest = argument_of(option, "dest")
+    words = {as_attribute(str(getattr(each, "value", ""))) for each in option.args}
+    return dest is not None and getattr(dest, "value", None) not in words
 
 
 def may_run(run: JobRun, call: ast.Call, deepest: int = 4) -> bool:

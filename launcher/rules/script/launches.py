@@ -3,20 +3,22 @@
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Iterator
 
 from launcher.failure_modes import distribution
-from launcher.failure_modes.model import Finding, Stage
+from launcher.failure_modes.model import Finding, Severity, Stage
 from launcher.failure_modes.registry import finds
-from launcher.program.dataflow import origins
-from launcher.program.index import ancestors
+from launcher.program.dataflow import argument_of, origins, text_beginning
+from launcher.program.index import ancestors, ancestors_in_function
 from launcher.program.process_environment import COMMANDS, is_for_one_host
 from launcher.program.program import Program
-from launcher.program.ranks.reachability import surely_runs
+from launcher.program.ranks.reachability import never_runs, surely_runs
 from launcher.program.ranks.training_loops import ends_with_an_error
-from launcher.program.values import Constant, RankValue, WorldSize, library_names
-from launcher.rules.script.environment import is_part_of_the_start, makes_a_group
-from launcher.rules.script.findings import JobRun, ScriptSubject, finding_at, spelled_commands
+from launcher.program.surroundings.options import default_of_option
+from launcher.program.values import INIT_PROCESS_GROUP, Constant, RankValue, WorldSize, library_names
+from launcher.rules.script.environment import LOOPBACK, is_part_of_the_start, makes_a_group
+from launcher.rules.script.findings import JobRun, ScriptSubject, finding_at, related_at, spelled_commands
 from launcher.rules.script.process_groups import STARTS_EACH_PROCESS
 from launcher.rules.script.processes import chooses_devices, device_indices
 
@@ -51,28 +53,117 @@ def _commands_to_schedulers(program: Program) -> Iterator[ast.Call]:
             yield call
 
 
-@finds(Stage.SCRIPT, distribution.MORE_PROCESSES_THAN_DEVICES)
+@finds(Stage.SCRIPT, distribution.MORE_PROCESSES_THAN_DEVICES, distribution.SCRIPT_DOES_NOT_FIT_STRATEGY)
 def local_rank_is_handed_over(subject: ScriptSubject) -> Iterator[Finding]:
-    """A device by `local_rank`, which torchrun hands to no process: all of a host take that of the default.
+    """A device or rank by `local_rank`, which torchrun hands to no process: all of a host have the default.
 
-    Silent where the program sets it, or CUDA_VISIBLE_DEVICES is named.
+    They share one GPU by a number, and by -1, of which set_device makes nothing. Without a default set_device
+    ends each process, and so does a group at an address that is given -1 as a rank.
+
+    Silent where the program sets it, about a device where CUDA_VISIBLE_DEVICES is named, and where a test of
+    the option does not lead there.
 
     Bad: `torch.cuda.set_device(args.local_rank)` with a default of 0. Good: `os.environ["LOCAL_RANK"]`.
 
-    Source: the sources of DIST003; torch/distributed/launch.py.
+    Source: the sources of DIST003; torch/distributed/launch.py, rendezvous.py; torch/cuda/__init__.py.
     """
     program, run, processes = subject.program, JobRun(subject), subject.plan.processes_per_host or 1
-    if run.strategy != "torchrun" or processes < 2 or chooses_devices(program) or not makes_a_group(program):
+    if run.strategy != "torchrun" or processes < 2 or not makes_a_group(program):
         return
-    for node, index in device_indices(program):
-        values = {program.value(each) for each in (index, *origins(program, index)) if each is not None}
-        by_option = any(isinstance(each, RankValue) and each.source == "--local_rank" for each in values)
-        told = run.value(index) if by_option else None
-        if told and type(told.value) is int and told.value >= 0 and is_part_of_the_start(program, node):
-            harm = f"{processes} processes on each host take GPU {told.value}"
-            message = f"torchrun sets LOCAL_RANK and hands over no --local_rank: {harm}"
-            yield finding_at(distribution.MORE_PROCESSES_THAN_DEVICES, node, message)
+    declared = program.evaluation.attributes.options.declared.get("local_rank", ())
+    related = [related_at(each, "the option is declared here") for each in declared]
+    handed = "torchrun sets LOCAL_RANK and hands over no --local_rank"
+    unfit = distribution.SCRIPT_DOES_NOT_FIT_STRATEGY
+    for call, rank in _ranks_of_groups(program):
+        told = _told_local_rank(run, rank)
+        refused = told is not None and (told.value is None or _is_refused_as_rank(program, call, told))
+        if told and refused and not never_runs(program, call, run.truth):
+            message = f"{handed}: each process would join as rank {told.value}, and ends here"
+            yield finding_at(unfit, rank, message, related=related)
             return
+    for node, index in device_indices(program):
+        told = _told_local_rank(run, index)
+        if told is None or not is_part_of_the_start(program, node):
+            continue
+        names_no_device = told.value in (None, -1)
+        if names_no_device and not (_is_set(program, node) and not never_runs(program, node, run.truth)):
+            continue
+        if told.value is None:
+            message = f"{handed}: it is None, and each process ends here"
+            yield finding_at(unfit, node, message, related=related)
+            return
+        if type(told.value) is int and told.value >= -1 and not chooses_devices(program):
+            harm = f"{processes} processes on each host take GPU {max(told.value, 0)}"
+            mode = distribution.MORE_PROCESSES_THAN_DEVICES
+            yield finding_at(mode, node, f"{handed}: {harm}", related=related)
+            return
+
+
+def _told_local_rank(run: JobRun, index: ast.expr) -> Constant | None:
+    """What a number is in every process of a job that is the option which only other launchers hand over."""
+    program = run.program
+    values = {program.value(each) for each in (index, *origins(program, index)) if each is not None}
+    by_option = any(isinstance(each, RankValue) and each.source == "--local_rank" for each in values)
+    return run.value(index) if by_option else None
+
+
+def _ranks_of_groups(program: Program) -> Iterator[tuple[ast.Call, ast.expr]]:
+    for call, _ in program.calls(INIT_PROCESS_GROUP):
+        rank = argument_of(call, "rank", 4)
+        if rank is not None:
+            yield call, rank
+
+
+def _is_set(program: Program, node: ast.AST) -> bool:
+    """Whether a device is taken by set_device, and an error of it is caught nowhere in the function."""
+    caught = any(isinstance(each, ast.Try) for each in ancestors_in_function(node))
+    is_call = isinstance(node, ast.Call) and program.qualified(node.func) == "torch.cuda.set_device"
+    return is_call and not caught
+
+
+def _is_refused_as_rank(program: Program, group: ast.Call, rank: Constant) -> bool:
+    """Whether a group ends with an error for a rank that counts as none: nothing else tells it one."""
+    method = argument_of(group, "init_method", 1)
+    address = None if method is None else text_beginning(program, method)
+    by_address = address is not None and address[0].startswith(("tcp://", "file://"))
+    return by_address and type(rank.value) is int and rank.value == -1
+
+
+_ADDRESS = re.compile(r"tcp://(\[[^\]]{1,50}\]|[\w.-]{1,253})(:\d{1,5})?")
+
+
+@finds(Stage.SCRIPT, distribution.HARD_CODED_TOPOLOGY)
+def job_says_where_the_ranks_meet(subject: ScriptSubject) -> Iterator[Finding]:
+    """A group at the address that is the default of an option, and a job that does not give the option.
+
+    It is that of somebody else's host, or a multicast address, at which the ranks met before torch 1.0. They
+    connect to it until the time-out.
+
+    Silent about a host's own address, which is found without a job, where the program sets the option, and
+    where this job never comes to the group; a warning where it may not.
+
+    Bad: `init_method=args.dist_url` with the default `tcp://224.66.41.62:23456`. Good: `env://`.
+
+    Source: the sources of DIST006; torch/distributed/rendezvous.py.
+    """
+    program, run = subject.program, JobRun(subject)
+    for call, _ in program.calls(INIT_PROCESS_GROUP):
+        given = argument_of(call, "init_method", 1)
+        option = None if given is None else default_of_option(program, given)
+        if given is None or option is None or run.value(given) != Constant(option.value):
+            continue
+        matched = _ADDRESS.fullmatch(str(option.value))
+        if matched is None or LOOPBACK.fullmatch(matched[1].strip("[]")):
+            continue
+        if not never_runs(program, call, run.truth):
+            yield finding_at(
+                distribution.HARD_CODED_TOPOLOGY,
+                given,
+                f"this job does not say where the ranks meet, and by default that is {matched[0]}: nobody is "
+                "there, and the start hangs",
+                severity=None if surely_runs(program, call, known=run.truth) else Severity.WARNING,
+                related=[related_at(option.node, "the default is written here")],
+            )
 
 
 class _SizedRun(JobRun):
@@ -128,5 +219,10 @@ def assertions_hold_for_the_jobs_ranks(subject: ScriptSubject) -> Iterator[Findi
             yield finding_at(distribution.HARD_CODED_TOPOLOGY, node.test, message)
 
 
-LAUNCH_RULES = (nothing_is_submitted_again, local_rank_is_handed_over, assertions_hold_for_the_jobs_ranks)
+LAUNCH_RULES = (
+    nothing_is_submitted_again,
+    local_rank_is_handed_over,
+    job_says_where_the_ranks_meet,
+    assertions_hold_for_the_jobs_ranks,
+)
 """The rules of this family, which need a job."""

@@ -90,6 +90,9 @@ def path_beginnings(subject: ScriptSubject, path: ast.expr, depth: int = 8) -> l
     others = told or others
     if found and not others and isinstance(path, ast.Attribute):
         others += subject.program.evaluation.attributes.options.defaults(path.attr)
+    elif found and not others:  # A parameter that is given such a path.
+        begun = {ast.unparse(first): first for each in found for first in _first_parts(subject.program, each)}
+        return [each for first in begun.values() for each in path_beginnings(subject, first, depth - 1)]
     return [
         each
         for origin in others
@@ -123,8 +126,13 @@ def _is_read_back(origin: ast.expr | None) -> bool:
 
 def _only_adds(program: Program, path: ast.expr | None) -> bool:
     """Whether a path is made of what it was before: `args.out = os.path.join(args.out, name)`."""
-    first = next(iter(text_parts(program, path)[0]), None)
-    return isinstance(first, ast.Name | ast.Attribute) and path in origins(program, first)
+    return any(path in origins(program, first) for first in _first_parts(program, path))
+
+
+def _first_parts(program: Program, path: ast.expr | None) -> list[ast.expr]:
+    """The name or attribute with which a path begins, where it does so."""
+    begun = text_parts(program, path)[0][:1]
+    return [each for each in begun if isinstance(each, ast.Name | ast.Attribute)]
 
 
 def _leaves_the_code(subject: ScriptSubject, file: ast.Name) -> bool:

@@ -158,6 +158,8 @@ def _loads_by_name(program: Program, call: ast.Call, name: str) -> bool:
         if whole.startswith(_OF_ALL_THINGS) and not _LOADERS.search(ast.unparse(statement_of(call))):
             return False
         return path is None or not _is_of_a_channel(program, path)
+    if name == "load_state_dict_from_url":
+        return False  # What others trained: no run comes back to it.
     if name.startswith("load_state"):
         state = argument_of(call, "state_dict", 0)
         found = () if state is None else origins(program, state)
@@ -184,7 +186,7 @@ def _loads_weights_alone(program: Program, call: ast.Call, name: str) -> bool:
         state = argument_of(call, "state_dict", 0)
         parts = () if state is None else parts_of(program, state)
         loaded = any(isinstance(each, ast.Call) and last_name(each.func) == "load" for each in parts)
-        return loaded and not _is_of_progress(call)
+        return (loaded or _is_a_changed_state(program, state)) and not _is_of_progress(call)
     if name != "load" or not (program.qualified(call.func) or "").startswith(("torch.load", "safetensors.")):
         return False
     whole: ast.AST = call
@@ -212,6 +214,15 @@ def _loads_weights_alone(program: Program, call: ast.Call, name: str) -> bool:
                 return False
             used = used or part
     return used
+
+
+def _is_a_changed_state(program: Program, state: ast.expr | None) -> bool:
+    """Whether a state is that of a model itself into which others' weights were put: it has no other keys."""
+    made = () if state is None else origins(program, state)
+    return bool(made) and all(
+        isinstance(each, ast.Call) and last_name(each.func) == "state_dict" and not _is_of_progress(each)
+        for each in made
+    )
 
 
 def _use_of_loaded(program: Program, use: ast.Name) -> bool | None:

@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from launcher.failure_modes import checkpoints
 from launcher.failure_modes.model import Finding, Severity, Stage
 from launcher.failure_modes.registry import finds
+from launcher.program.bindings import are_exclusive
 from launcher.program.dataflow import argument_of, has_star_arguments, origins, parts_of, text_parts
 from launcher.program.index import ancestors_in_function, file_of, last_name, scope_of
 from launcher.program.process_environment import is_for_one_host
@@ -258,6 +259,8 @@ def _is_read_behind(write: ast.Call, path: ast.expr) -> bool:
     file, scope, written = file_of(write), scope_of(write), ast.unparse(path)
     behind = [each for each in file.calls if scope_of(each) is scope and each.lineno > write.lineno]
     for read in (each for each in behind if last_name(each.func) == "open" and each.args):
+        if are_exclusive(write, read):
+            continue  # What is made where it is missing, and is read where it is there.
         mode = argument_of(read, "mode", 1)
         if ast.unparse(read.args[0]) != written or getattr(mode, "value", "r")[:1] != "r":
             continue
