@@ -54,8 +54,8 @@ FOLLOWS_FROM_ANOTHER = re.compile(
 _SPAWNED = re.compile(
     r"^(?:(?:\w+\.)*ProcessExitedException|Exception): process (?P<process>\d{1,6}) terminated with "
 )
-"""What torch.multiprocessing.spawn raises of a process that left no error, and whose that is; before PyTorch 1.6
-as an Exception of no other name."""
+"""What torch.multiprocessing.spawn raises of a process that left no error, and whose that is; before PyTorch
+1.6 as an Exception of no other name."""
 
 _CITES_BELOW = "Exception:"
 """What it raised then of a process that left one, which it cites two lines below."""
