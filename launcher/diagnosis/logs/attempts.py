@@ -18,8 +18,8 @@ from launcher.text.log_lines import PrintedMetrics
 #
 # Texts: torch/distributed/elastic/agent/server/api.py of PyTorch 1.10 to 2.13 (at LOGLEVEL=INFO); the first
 # line of the boot (slipway/boot.py) and of sagemaker-training-toolkit, which every start of a container
-# prints once; SageMaker's secondary status; the ends of Lightning, Hugging Face's Trainer and what scripts
-# print.
+# prints once; SageMaker's secondary status; SkyPilot's controller (jobs/state.py); the ends of Lightning,
+# Hugging Face's Trainer and what scripts print.
 
 
 ATTEMPT_LITERALS = (
@@ -29,6 +29,7 @@ ATTEMPT_LITERALS = (
     "secondarystatus: restarting",
     "requeued",
     "slurm_restart_count",
+    "=== recovered. ===",
     ", host 1 of ",
     "invoking user script",
     "`trainer.fit` stopped",
@@ -49,6 +50,7 @@ _RESTARTING = "SecondaryStatus: Restarting"
 _RESTART_LINE = re.compile(
     r"will restart worker group|\bRestarting worker group\b|\brestart_count=[1-9]"
     r"|SecondaryStatus: Restarting\b|\brequeued\b.{0,40}\brestart|\bSLURM_RESTART_COUNT[=: ]{1,2}[1-9]"
+    r"|=== Recovered\. ==="
 )
 _BY_BOOT = re.compile(r"^slipway: \S{1,100}, host 1 of \d{1,6}: ")
 _BY_TOOLKIT = re.compile(r"\bInvoking user script\s*$")

@@ -193,11 +193,14 @@ def remove_margin(blocks: Iterable[bytes], margin: re.Pattern[str]) -> Iterator[
 
 
 def _indentation(lines: Sequence[str]) -> str:
-    """The spaces and tabs with which all lines begin."""
+    """The spaces and tabs with which all lines begin; not the tab before each item of a list of which the
+    heading is missing, as of what torch's load_state_dict could not load."""
     if not lines or not _depth(lines[0]):
         return ""
     common = min(lines, key=_depth)
     common = common[: _depth(common)]
+    if common == "\t" and len({tuple(line.split(None, 2)[:2]) for line in lines}) == 1:
+        return ""
     return common if all(line.startswith(common) for line in lines) else ""
 
 

@@ -48,8 +48,21 @@ _NOT_THE_USERS = re.compile(
 FOLLOWS_FROM_ANOTHER = re.compile(
     r"(?:^|\.)(?:ChildFailedError|Dist\w*Error|SignalException|CalledProcessError|KeyboardInterrupt|"
     r"BrokenPipeError"
-    r"|ConnectionResetError|EOFError|ProcessExitedException|Rendezvous\w+|ExecuteUserScriptError|SystemExit)$"
+    r"|ConnectionResetError|EOFError|Process(?:Exited|Raised)Exception|Rendezvous\w+|ExecuteUserScriptError"
+    r"|SystemExit)$"
 )
+_SPAWNED = re.compile(
+    r"^(?:(?:\w+\.)*ProcessExitedException|Exception): process (?P<process>\d{1,6}) terminated with "
+)
+"""What torch.multiprocessing.spawn raises of a process that left no error, and whose that is; before PyTorch
+1.6 as an Exception of no other name."""
+
+_CITES_BELOW = "Exception:"
+"""What it raised then of a process that left one, which it cites two lines below."""
+
+SPAWNED_LITERAL = " terminated with the following error:"
+_SPAWNED_RAISED = re.compile(rf"^-- Process (?P<process>\d{{1,6}}){SPAWNED_LITERAL}")
+"""How it cites the traceback of one that raised."""
 
 
 class Frame(NamedTuple):
@@ -90,6 +103,8 @@ class Traceback:
     """Whether Python says of it that it is ignored, as of one in a destructor."""
     in_thread: bool = False
     """Whether Python says that it ended a thread, other than the main one."""
+    cited_from: int | None = None
+    """Of which process of its host torch.multiprocessing.spawn cites it, counted from 0."""
     lines: list[str] = field(default_factory=list)
     frames: list[Frame] = field(default_factory=list)
     exception: str = ""
@@ -121,7 +136,14 @@ class Traceback:
     @property
     def follows_from_another(self) -> bool:
         """Whether such an exception only reports that something else failed."""
-        return bool(FOLLOWS_FROM_ANOTHER.search(self.kind))
+        by_spawn = self.exception == _CITES_BELOW or _SPAWNED.match(self.exception)
+        return bool(by_spawn or FOLLOWS_FROM_ANOTHER.search(self.kind))
+
+    @property
+    def local_process(self) -> int | None:
+        """The process of its host that torch.multiprocessing.spawn says it is of, counted from 0."""
+        ended = _SPAWNED.match(self.exception)
+        return self.cited_from if ended is None else int(ended["process"])
 
     @property
     def place(self) -> str | None:
@@ -186,6 +208,12 @@ def open_traceback(text: str) -> Traceback | None:
     if text.lstrip().startswith(BOX_END):
         return Traceback(0, "", box=True, alone=False, is_in_stack=False)
     return None
+
+
+def cited_process(text: str) -> int | None:
+    """The process of its host of which torch.multiprocessing.spawn cites the traceback next."""
+    cited = _SPAWNED_RAISED.match(text)
+    return None if cited is None else int(cited["process"])
 
 
 def names_exception(text: str) -> bool:

@@ -197,6 +197,9 @@ def with_traceback(sighting: Sighting, traceback: Traceback | None) -> Sighting:
     elif sighting.mode is checkpoints.NOT_WHAT_WAS_SAVED and _stands_in(traceback, _OF_COMPILERS_CACHE):
         what = f"an entry of a compiler's cache was read half written: {traceback.exception}"
         sighting = replace(sighting, mode=disk.SHARED_CACHE, what=what, remedy=None)
+    if traceback.local_process is not None and sighting.rank is None:
+        told = {"local_rank": str(traceback.local_process), **sighting.captured}
+        sighting = replace(sighting, captured=told)
     if sighting.mode is interruption.STOPPED and traceback.kind.endswith("KeyboardInterrupt"):
         sighting = replace(sighting, what=f"{sighting.what}{_waited_in(traceback)}")
     return replace(

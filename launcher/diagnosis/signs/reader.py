@@ -9,7 +9,7 @@ from dataclasses import replace
 from launcher.diagnosis.logs import attempts
 from launcher.diagnosis.logs.attempts import Moment
 from launcher.diagnosis.logs.lines import Line, LogRecord, LogStream, is_plain
-from launcher.diagnosis.logs.tracebacks import BOX_END, HEADER, Traceback, open_traceback
+from launcher.diagnosis.logs.tracebacks import BOX_END, HEADER, Traceback, cited_process, open_traceback
 from launcher.diagnosis.match.prefilter import Candidate, Scanner, finder_of
 from launcher.diagnosis.match.rows import best_row, contexts_of, record_of, rows_matching
 from launcher.diagnosis.model import RankState
@@ -200,6 +200,8 @@ class LogReader:
             self._tracebacks.ignore_output_of_build(candidate, line)
         if Topic.EXCEPTION_IN_THREAD in topics:
             self._tracebacks.in_thread_next(candidate, line)
+        if Topic.SPAWNED_PROCESS in topics and (process := cited_process(line.text)) is not None:
+            self._tracebacks.cite_next(process, candidate, line)
 
     def _forget_what_was_survived(self, stream: str) -> None:
         """Something was survived: what fails from here on counts anew."""

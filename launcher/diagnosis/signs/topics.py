@@ -16,7 +16,7 @@ from typing import Final
 from launcher.diagnosis.logs import attempts
 from launcher.diagnosis.logs.attempts import counters_in
 from launcher.diagnosis.logs.lines import Line, Writer, is_plain, may_be_indented, parse
-from launcher.diagnosis.logs.tracebacks import BOX_END, HEADER, Traceback, open_traceback
+from launcher.diagnosis.logs.tracebacks import BOX_END, HEADER, SPAWNED_LITERAL, Traceback, open_traceback
 from launcher.diagnosis.match.prefilter import Candidate, Scanner
 from launcher.diagnosis.match.rows import have_different_writers, is_vague_cascade, telling_numbers
 from launcher.diagnosis.signatures import CONTEXTS, Signature
@@ -50,6 +50,7 @@ class Topic(Enum):
     IGNORED_EXCEPTION = auto()
     OUTPUT_OF_BUILD = auto()
     EXCEPTION_IN_THREAD = auto()
+    SPAWNED_PROCESS = auto()
     CONTEXT = auto()
 
 
@@ -72,6 +73,7 @@ LITERALS_OF: Final[Mapping[Topic, tuple[str, ...]]] = {
     # How pip cites what a package's build printed, which its own words below sum up.
     Topic.OUTPUT_OF_BUILD: ("lines of output]", "[end of output]", "complete output ("),
     Topic.EXCEPTION_IN_THREAD: ("exception in thread",),
+    Topic.SPAWNED_PROCESS: (SPAWNED_LITERAL,),
     Topic.CONTEXT: tuple(context.literal for context in CONTEXTS),
 }
 """The lower-case parts of lines by which they are known to speak of something."""
@@ -102,7 +104,8 @@ def topics_of_shape(shape: bytes) -> tuple[Topic, ...]:
 
 
 _ANNOUNCED_WITHIN = 3
-"""Lines between `Exception ignored in`, or `Exception in thread`, and the traceback that it speaks of."""
+"""Lines between `Exception ignored in`, `Exception in thread` or `-- Process 0 terminated`, and the traceback
+that it speaks of."""
 
 _MOST_OUTPUT = 400
 """Lines that pip cites of a build, at most."""
@@ -126,6 +129,8 @@ class OpenTracebacks:
         self._open: dict[str, dict[Writer, OpenTraceback]] = {}
         self._ignored: dict[tuple[str, Writer], int] = {}
         self._in_thread: dict[tuple[str, Writer], int] = {}
+        self._cited: dict[tuple[str, Writer], int] = {}
+        self._process: dict[tuple[str, Writer], int] = {}
 
     def has_open(self, stream: str) -> bool:
         """Whether every line of a stream is to be read for its tracebacks."""
@@ -139,6 +144,8 @@ class OpenTracebacks:
         """A writer begins a traceback; what it left open is not going to be completed."""
         traceback.ignored = _is_near(self._ignored, header, line)
         traceback.in_thread = _is_near(self._in_thread, header, line)
+        if _is_near(self._cited, header, line):
+            traceback.cited_from = self._process[header.stream, line.writer]
         known = self._scanner.known_of(header.stream)
         of_stream = known.open = self._open.setdefault(header.stream, {})
         of_stream[line.writer] = OpenTraceback(traceback, header, line, step)
@@ -155,6 +162,11 @@ class OpenTracebacks:
     def in_thread_next(self, candidate: Candidate, line: Line) -> None:
         """Python says that a thread ends by the exception of which its writer prints the traceback next."""
         self._in_thread[candidate.stream, line.writer] = candidate.index + _ANNOUNCED_WITHIN
+
+    def cite_next(self, process: int, candidate: Candidate, line: Line) -> None:
+        """torch.multiprocessing.spawn cites the traceback of a process of the host next."""
+        self._cited[candidate.stream, line.writer] = candidate.index + _ANNOUNCED_WITHIN
+        self._process[candidate.stream, line.writer] = process
 
     def end(self, stream: str, writer: Writer) -> None:
         """The traceback of a writer is complete."""

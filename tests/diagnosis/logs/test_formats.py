@@ -351,6 +351,7 @@ def test_what_stands_behind_it_may_have_any_format(margin: str) -> None:
         ["> a quoted line", *LOG],
         ["INFO: step 1", "INFO: step 2", "INFO: step 3"],
         ["[rank0]: x", "[rank0]: y", "[rank0]: z"],
+        ["\tsize mismatch for a.weight: x", "\tsize mismatch for b.weight: y"],
     ],
     ids=[
         "nothing before it",
@@ -359,6 +360,7 @@ def test_what_stands_behind_it_may_have_any_format(margin: str) -> None:
         "one is quoted",
         "levels",
         "ranks",
+        "items of a list without its heading",
     ],
 )
 def test_what_is_no_margin_stays(lines: list[str]) -> None:
