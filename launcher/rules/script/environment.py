@@ -419,7 +419,7 @@ def _addresses_in_shell(program: Program) -> Iterator[Finding]:
     starts = program.analysis(ShellStarts).starts
     for start in starts if len(starts) == 1 else ():
         host = (start.meets_at or "").partition(":")[0]
-        if start.hosts is not None and start.hosts > 1 and _LOOPBACK.fullmatch(host):
+        if start.hosts is not None and start.hosts > 1 and LOOPBACK.fullmatch(host):
             yield finding_in_shell(
                 distribution.HARD_CODED_TOPOLOGY,
                 start,
