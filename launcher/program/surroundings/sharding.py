@@ -32,10 +32,10 @@ _TRAINER_ARGUMENTS = (
     "trl.SFTConfig",
 )
 _SHARDING_WORDS = ("full_shard", "shard_grad_op", "hybrid_shard")
-_OF_ACCELERATE = re.compile(r"^distributed_type:\s*['\"]?(\w+)", re.MULTILINE)
-_ZERO_STAGE = re.compile(r"^\s+zero_stage:\s*(\d)\s*$", re.MULTILINE)
-_ZERO_FILE = re.compile(r"^\s+deepspeed_config_file:\s*(\S+)\s*$", re.MULTILINE)
-_NOT_SHARDED = re.compile(r"^\s+fsdp_sharding_strategy:\s*['\"]?(?:NO_SHARD|4)\b", re.MULTILINE)
+_OF_ACCELERATE = re.compile(r"^distributed_type:[ \t]*['\"]?(\w+)", re.MULTILINE)
+_ZERO_STAGE = re.compile(r"^[ \t]+zero_stage:[ \t]*(\d)[ \t]*$", re.MULTILINE)
+_ZERO_FILE = re.compile(r"^[ \t]+deepspeed_config_file:[ \t]*(\S+)[ \t]*$", re.MULTILINE)
+_NOT_SHARDED = re.compile(r"^[ \t]+fsdp_sharding_strategy:[ \t]*['\"]?(?:NO_SHARD|4)\b", re.MULTILINE)
 _SHARDS_SAVED = re.compile(r"SHARDED_STATE_DICT|version['\"]?:\s*['\"]?2\b")
 """Where each rank saves its own shards: a trainer collects nothing then."""
 
