@@ -1,14 +1,19 @@
-"""The options that a script's parser declares: which of them an expression is, and its default."""
+"""The options that a script's parser declares: which of them an expression is, its default, and what that
+chooses."""
 
 from __future__ import annotations
 
 import ast
+from collections.abc import Iterator
+from functools import partial
 
 from launcher.frozen import frozen
-from launcher.program.dataflow import argument_of, is_parsed_field
+from launcher.program.dataflow import argument_of, constant_argument, is_parsed_field, origins
+from launcher.program.index import ancestors, last_name, parent_of
+from launcher.program.process_environment import Valued
 from launcher.program.program import Program
 from launcher.program.ranks.reachability import default_by_command_line
-from launcher.program.values import Dictionary, Instance, like
+from launcher.program.values import Constant, Dictionary, Instance, like, name_of_table
 
 
 def as_attribute(option: str) -> str:
@@ -81,3 +86,67 @@ def _option_with(name: str, node: ast.AST, default: ast.expr) -> DeclaredOption:
     literal = default.value if isinstance(default, ast.Constant) else None
     value = literal if isinstance(literal, bool | int | float | str) else None
     return DeclaredOption(name, value, node, default)
+
+
+def constant_by_default(program: Program, node: ast.expr) -> Constant | None:
+    """The literal that an expression is in a run without options; None where that is open."""
+    known = constant_argument(program, node)
+    made = origins(program, node) if known is None else ()
+    option = default_of_option(program, made[0]) if len(made) == 1 and made[0] is not None else None
+    return known if option is None else Constant(option.value)
+
+
+def is_taken(program: Program, entry: ast.AST, known: Valued | None = None, depth: int = 4) -> bool:
+    """Whether what is written in a table is taken, by what somebody knows of a run, or by the defaults: not
+    what stands below another key than `PROFILES[args.profile]` chooses, nor what is taken out again."""
+    known, inner = known or partial(constant_by_default, program), entry
+    for outer in ancestors(entry):
+        if isinstance(outer, ast.stmt):
+            break
+        if isinstance(outer, ast.Dict):
+            named = zip(outer.keys, outer.values, strict=True)
+            key = constant_argument(program, next((key for key, value in named if value is inner), None))
+            uses = list(_uses_of_table(program, outer))
+            if key is not None and not _is_key_taken(uses, key, known, _is_table(program, inner)):
+                return False
+            if depth and uses and not any(is_taken(program, each, known, depth - 1) for each in uses):
+                return False
+        inner = outer
+    return True
+
+
+def _is_table(program: Program, node: ast.AST) -> bool:
+    return isinstance(node, ast.expr) and isinstance(program.value(node), Dictionary)
+
+
+def _uses_of_table(program: Program, table: ast.Dict) -> Iterator[ast.expr]:
+    """Where the variable is read that holds a table, by its last name."""
+    name = name_of_table(table)
+    for file in program.mentioning(name) if name else ():
+        for alias in {name, *file.imported_as.get(name, ())}:
+            for use in (*file.names.get(alias, ()), *file.attributes.get(alias, ())):
+                if isinstance(use.ctx, ast.Load):
+                    yield use
+
+
+def _is_key_taken(uses: list[ast.expr], key: Constant, known: Valued, of_tables: bool) -> bool:
+    """Whether the uses of a table take what stands below a key; of a table of tables each takes one, so that
+    what is chosen by nobody knows what is not surely taken."""
+    taken: list[bool] = []
+    for use in uses:
+        read = parent_of(use)
+        asked = parent_of(read) if isinstance(read, ast.Attribute) else None
+        method = last_name(read) if isinstance(asked, ast.Call) and asked.func is read else None
+        chosen: ast.expr | None = None
+        if isinstance(read, ast.Subscript) and read.value is use:
+            chosen = read.slice
+        elif isinstance(asked, ast.Call) and method in ("get", "pop") and asked.args:
+            chosen = asked.args[0]
+        wanted = None if chosen is None else known(chosen)
+        if wanted == key and (method == "pop" or isinstance(getattr(read, "ctx", None), ast.Del)):
+            return False
+        if wanted is not None or (chosen is not None and of_tables):
+            taken.append(wanted == key)
+        elif not of_tables:
+            taken.append(True)
+    return True in taken or not taken

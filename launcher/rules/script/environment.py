@@ -22,7 +22,7 @@ from launcher.program.dataflow import (
     origins,
     text_beginning,
 )
-from launcher.program.index import FunctionNode, ancestors, file_of, last_name, scope_of
+from launcher.program.index import FunctionNode, ancestors, file_of, last_name, scope_of, statement_of
 from launcher.program.overlapping_starts import starts_side_by_side, torchruns_on_one_port
 from launcher.program.process_environment import (
     ChangedVariable,
@@ -40,7 +40,7 @@ from launcher.program.process_environment import (
 from launcher.program.program import Program
 from launcher.program.ranks.participants import Participants
 from launcher.program.ranks.reachability import runs_wherever, surely_runs
-from launcher.program.surroundings.options import default_of_option
+from launcher.program.surroundings.options import default_of_option, is_taken
 from launcher.program.values import (
     UNKNOWN,
     Constant,
@@ -54,7 +54,7 @@ from launcher.program.values import (
     canonical_name,
 )
 from launcher.rules import shared_facts
-from launcher.rules.script.findings import Places, finding_at, texts_by_default, wrap_node
+from launcher.rules.script.findings import Places, finding_at, related_at, texts_by_default, wrap_node
 
 _COMPILERS = frozenset(
     {
@@ -85,7 +85,6 @@ _SHARED = re.compile(
     r"(?:/mnt|/opt/ml/input/data)?/(?:fsx|efs|lustre|nfs|gpfs)(?:[-_](?!local)[^/]*)?(?:/.*)?", re.IGNORECASE
 )
 """What people call the folders at which they mount network file systems, or their channels."""
-
 
 _EXTENSIONS = ("torch.utils.cpp_extension.load", "torch.utils.cpp_extension.load_inline")
 
@@ -261,7 +260,7 @@ def is_set_in_every_run(program: Program, change: ChangedVariable) -> bool:
     if change.only_unset:
         tests = (each for each in ancestors(node) if isinstance(each, ast.If))
         node = next((each for each in tests if _asks_for(program, each.test, change.name)), node)
-    return is_part_of_the_start(program, node)
+    return is_part_of_the_start(program, node) and is_taken(program, change.node)
 
 
 def _asks_for(program: Program, test: ast.expr, name: str) -> bool:
@@ -295,7 +294,7 @@ def _as_string(change: ChangedVariable, kind: str) -> Fix | None:
     """`str(...)` around the value; not where nobody can say what was meant."""
     if kind in ("NoneType", "list", "tuple", "dict", "set", "bytes"):
         return None
-    if isinstance(change.node, ast.stmt | ast.Call) and change.value not in ast.walk(change.node):
+    if change.value not in ast.walk(change.runs):
         return None  # In a dictionary that is written elsewhere and may serve others.
     return Fix(safe=True, edits=wrap_node(change.value, "str(", ")"))
 
@@ -303,7 +302,9 @@ def _as_string(change: ChangedVariable, kind: str) -> Fix | None:
 def _finding(
     mode: FailureMode, change: ChangedVariable, harm: str, severity: Severity | None = None
 ) -> Finding:
-    return finding_at(mode, change.node, f"{change.name}={harm}", severity=severity)
+    apart = statement_of(change.runs) is not statement_of(change.node)
+    related = [related_at(change.runs, "here it is put into the environment")] if apart else []
+    return finding_at(mode, change.node, f"{change.name}={harm}", severity=severity, related=related)
 
 
 ENVIRONMENT_RULES = (
@@ -673,7 +674,6 @@ TOPOLOGY_RULES = (
 
 
 # Options of the command line that do not do what they look like.
-
 
 _OTHER_PARSERS = frozenset({"jsonargparse", "tap", "simple_parsing", "click", "typer"})
 """Libraries whose parsers may understand `type=bool`, or that are no argparse at all.
