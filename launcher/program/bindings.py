@@ -20,6 +20,7 @@ from launcher.program.index import (
     FunctionNode,
     ProgramFiles,
     Scope,
+    attribute_of_getattr,
     class_of,
     default_of,
     dotted_name,
@@ -162,6 +163,21 @@ def _end_of_binding(binding: Binding) -> tuple[int, int]:
         parent = parent_of(node)
         node = node if parent is None else parent
     return getattr(node, "end_lineno", 0) or 0, getattr(node, "end_col_offset", 0) or 0
+
+
+def unwrapped(node: ast.expr) -> ast.Attribute | None:
+    """`model.module` of `getattr(model, "module", model)` and `model.module if is_wrapped else model`, as both
+    are that of a model which is wrapped; None of anything else."""
+    match node:
+        case ast.IfExp(body=ast.Attribute(attr="module") as inner, orelse=other):
+            pass
+        case ast.IfExp(body=other, orelse=ast.Attribute(attr="module") as inner):
+            pass
+        case ast.Call(func=ast.Name(id="getattr"), args=[_, ast.Constant(value="module"), other]):
+            inner = attribute_of_getattr(node)
+        case _:
+            return None
+    return inner if inner is not None and ast.dump(inner.value) == ast.dump(other) else None
 
 
 _RANK_STARTERS = library_names("rank_starters")

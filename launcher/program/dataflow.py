@@ -12,7 +12,7 @@ import math
 import operator
 from collections.abc import Callable, Iterable, Iterator, Mapping
 
-from launcher.program.bindings import branch_arms
+from launcher.program.bindings import branch_arms, unwrapped
 from launcher.program.index import (
     SCOPE,
     Binding,
@@ -126,6 +126,7 @@ def origins(program: Program, node: ast.expr) -> tuple[ast.expr | None, ...]:
 def _origins(
     program: Program, node: ast.expr, seen: frozenset[ast.AST], depth: int
 ) -> Iterator[ast.expr | None]:
+    node = unwrapped(node) or node
     if isinstance(node, ast.IfExp):
         yield from _origins(program, node.body, seen, depth)
         yield from _origins(program, node.orelse, seen, depth)
@@ -307,6 +308,8 @@ def parts_of(program: Program, node: ast.expr) -> Iterator[ast.AST]:
             yield part
             if isinstance(part, ast.Call):
                 called = program.value(part.func)
+                if isinstance(called, Made):
+                    called = program.evaluation.attributes.member_of(called.definition, "__call__")
                 waiting += _returned_expressions(called.node) if isinstance(called, Defined) else []
             elif isinstance(part, ast.Name | ast.Attribute | ast.Subscript):
                 for binding in program.evaluation.sources(part):
@@ -479,7 +482,11 @@ def may_run_wrapped_model(program: Program) -> bool:
     """Whether a model that DDP wraps may be called, or handed to what may call it."""
     for call in (each for file in program.files for each in file.calls):
         value = program.value(call.func)
-        given = [] if last_name(call.func) in ("isinstance", "hasattr", "print") else all_arguments(call)
+        given = (
+            []
+            if last_name(call.func) in ("isinstance", "hasattr", "getattr", "print")
+            else all_arguments(call)
+        )
         kinds = alternatives(value) if isinstance(value, Either) else ()
         if External(DDP) in (*kinds, *map(program.value, given)):
             return True  # The class itself is handed on, and may wrap another model.

@@ -73,7 +73,10 @@ def _declared(call: ast.Call, name: str) -> DeclaredOption | None:
     if not any(as_attribute(each) == name for each in names if each.startswith("-")):
         return None
     default = argument_of(call, "default")
-    if default is None and not any(each.arg in ("action", "required", None) for each in call.keywords):
+    action = getattr(argument_of(call, "action"), "value", None)
+    if default is None and action in ("store_true", "store_false"):
+        default = like(call, ast.Constant(action == "store_false"))
+    elif default is None and not any(each.arg in ("action", "required", None) for each in call.keywords):
         default = like(call, ast.Constant(None))
     dest = argument_of(call, "dest")
     is_renamed = dest is not None and not (isinstance(dest, ast.Constant) and dest.value == name)
@@ -94,6 +97,12 @@ def constant_by_default(program: Program, node: ast.expr) -> Constant | None:
     made = origins(program, node) if known is None else ()
     option = default_of_option(program, made[0]) if len(made) == 1 and made[0] is not None else None
     return known if option is None else Constant(option.value)
+
+
+def truth_by_default(program: Program, test: ast.expr) -> bool | None:
+    """What a test of an option is in a run without any; None where that is open."""
+    found = constant_by_default(program, test)
+    return None if found is None else bool(found.value)
 
 
 def is_taken(program: Program, entry: ast.AST, known: Valued | None = None, depth: int = 4) -> bool:
