@@ -8,7 +8,14 @@ from collections.abc import Iterator
 from functools import partial
 
 from launcher.frozen import frozen
-from launcher.program.dataflow import argument_of, constant_argument, is_parsed_field, origins
+from launcher.program.dataflow import (
+    argument_of,
+    constant_argument,
+    is_parsed_field,
+    origins,
+    text_beginning,
+    text_parts,
+)
 from launcher.program.index import ancestors, last_name, parent_of
 from launcher.program.process_environment import Valued
 from launcher.program.program import Program
@@ -97,6 +104,26 @@ def constant_by_default(program: Program, node: ast.expr) -> Constant | None:
     made = origins(program, node) if known is None else ()
     option = default_of_option(program, made[0]) if len(made) == 1 and made[0] is not None else None
     return known if option is None else Constant(option.value)
+
+
+def text_by_default(program: Program, node: ast.expr, depth: int = 8) -> str | None:
+    """What a text or path is in a run without options, and without the variables that it asks for with a
+    default; None where that is open."""
+    known = text_beginning(program, node)
+    if (known and known[1]) or not depth:
+        return known[0] if known else None
+    made = origins(program, node)
+    only = made[0] if len(made) == 1 else None
+    if only is None:
+        return None
+    option = default_of_option(program, only)
+    if option is not None:
+        return option.value if isinstance(option.value, str) else None
+    if isinstance(only, ast.Call) and program.qualified(only.func) in ("os.environ.get", "os.getenv"):
+        return text_by_default(program, only.args[1], depth - 1) if len(only.args) == 2 else None
+    parts, between = text_parts(program, only)
+    texts = [text_by_default(program, each, depth - 1) for each in parts]
+    return between.join(map(str, texts)) if texts and None not in texts else None
 
 
 def truth_by_default(program: Program, test: ast.expr) -> bool | None:

@@ -20,7 +20,6 @@ from launcher.program.dataflow import (
     constant_argument,
     has_star_arguments,
     origins,
-    text_beginning,
 )
 from launcher.program.index import FunctionNode, ancestors, file_of, last_name, scope_of, statement_of
 from launcher.program.overlapping_starts import starts_side_by_side, torchruns_on_one_port
@@ -40,7 +39,7 @@ from launcher.program.process_environment import (
 from launcher.program.program import Program
 from launcher.program.ranks.participants import Participants
 from launcher.program.ranks.reachability import runs_wherever, surely_runs
-from launcher.program.surroundings.options import default_of_option, is_taken
+from launcher.program.surroundings.options import default_of_option, is_taken, text_by_default
 from launcher.program.values import (
     UNKNOWN,
     Constant,
@@ -185,7 +184,7 @@ def caches_are_each_hosts_own(program: Program) -> Iterator[Finding]:
     and a compilation that waits for another host's lock. For a hub's cache, which is only downloaded into,
     this is informational.
 
-    A folder counts as shared by its name alone: fsx, efs, lustre, nfs or gpfs at the root, below /mnt or as
+    Of an option or a variable with a default that counts. A folder counts as shared by its name alone: fsx, efs, lustre, nfs or gpfs at the root, below /mnt or as
     the name of a channel.
 
     Bad: `os.environ["TRITON_CACHE_DIR"] = "/fsx/triton"`. Good: `"/tmp/triton"`, or a folder for each host.
@@ -193,18 +192,18 @@ def caches_are_each_hosts_own(program: Program) -> Iterator[Finding]:
     """
     shared = "is on a file system that the hosts share: their ranks write and delete each other's entries"
     for change in changed_variables(program):
-        place = text_beginning(program, change.value) if change.name in _COMPILERS | _HUBS else None
-        if _is_shared(place) and place is not None and is_set_in_every_run(program, change):
+        place = text_by_default(program, change.value) if change.name in _COMPILERS | _HUBS else None
+        if place and _SHARED.fullmatch(place) and is_set_in_every_run(program, change):
             severity = None if change.name in _COMPILERS else Severity.INFO
-            yield _finding(disk.SHARED_CACHE, change, f"{place[0]!r} {shared}", severity)
+            yield _finding(disk.SHARED_CACHE, change, f"{place!r} {shared}", severity)
     builds = [(call, argument_of(call, "build_directory")) for call, _ in program.calls(*_EXTENSIONS)]
     caches = [(call, argument_of(call, "d", 0)) for call, _ in program.calls("torch.hub.set_dir")]
     caches += [(call, argument_of(call, "cache_dir")) for file in program.files for call in file.calls]
     places = [*((*each, None) for each in builds), *((*each, Severity.INFO) for each in caches)]
     for call, given, severity in places:
-        place = None if given is None else text_beginning(program, given)
-        if _is_shared(place) and place is not None:
-            yield finding_at(disk.SHARED_CACHE, call, f"{place[0]!r} {shared}", severity=severity)
+        place = None if given is None else text_by_default(program, given)
+        if place and _SHARED.fullmatch(place):
+            yield finding_at(disk.SHARED_CACHE, call, f"{place!r} {shared}", severity=severity)
 
 
 def setting_findings(program: Program, change: ChangedVariable, value: str) -> Iterator[Finding]:
@@ -283,11 +282,6 @@ def _network_harm(name: str, value: str) -> str | None:
     if advice is None or advice.with_efa_only or value in advice.harmless:
         return None
     return None if (name, value.lower()) == ("NCCL_PROTO", "simple") else advice.harm
-
-
-def _is_shared(place: tuple[str, bool] | None) -> bool:
-    """Not one whose end nobody knows, which may be of each host its own."""
-    return place is not None and place[1] and _SHARED.fullmatch(place[0]) is not None
 
 
 def _as_string(change: ChangedVariable, kind: str) -> Fix | None:
