@@ -165,9 +165,33 @@ def _end_of_binding(binding: Binding) -> tuple[int, int]:
     return getattr(node, "end_lineno", 0) or 0, getattr(node, "end_col_offset", 0) or 0
 
 
+def returns_taken(function: ast.AST, value: Callable[[ast.expr], Value]) -> list[ast.Return]:
+    """The `return` statements that a call may come to, by what its tests are known to be."""
+    returns = file_of(function).returns_of.get(function, [])
+    return [each for each in returns if len(returns) == 1 or not _is_passed_by(each, function, value)]
+
+
+def _is_passed_by(node: ast.stmt, function: ast.AST, value: Callable[[ast.expr], Value]) -> bool:
+    """Whether a call surely does not come to a statement: by a test around it, or one that returns before."""
+    inner: ast.AST = node
+    while inner is not function and (outer := parent_of(inner)) is not None:
+        if isinstance(outer, ast.If) and inner is not outer.test:
+            test = value(outer.test)
+            if isinstance(test, Constant) and bool(test.value) is not (_part_of(outer, inner) == "body"):
+                return True
+        block = getattr(outer, _part_of(outer, inner), None)
+        for before in block[: block.index(inner)] if isinstance(block, list) else ():
+            if isinstance(before, ast.If) and isinstance(before.body[-1], ast.Return):
+                test = value(before.test)
+                if isinstance(test, Constant) and test.value:
+                    return True
+        inner = outer
+    return False
+
+
 def unwrapped(node: ast.expr) -> ast.Attribute | None:
-    """`model.module` of `getattr(model, "module", model)` and `model.module if is_wrapped else model`, as both
-    are that of a model which is wrapped; None of anything else."""
+    """`model.module` of `getattr(model, "module", model)` and of `model.module if is_wrapped else model`: of a
+    model that is wrapped, both are that. None of anything else."""
     match node:
         case ast.IfExp(body=ast.Attribute(attr="module") as inner, orelse=other):
             pass

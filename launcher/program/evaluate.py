@@ -20,6 +20,7 @@ from launcher.program.bindings import (
     ParserOptions,
     bind_arguments,
     reaching_definitions,
+    returns_taken,
 )
 from launcher.program.index import (
     Binding,
@@ -523,11 +524,9 @@ class CallEvaluator:
         self.evaluation.being_evaluated.add(function)
         given_up = self.evaluation.given_up
         try:
-            returns = file_of(function).returns_of.get(function, [])
-            found = joined(
-                Constant(None) if each.value is None else self.evaluation.value(each.value, environment)
-                for each in returns
-            )
+            value = partial(self.evaluation.value, environment=environment)
+            returns = returns_taken(function, value)
+            found = joined(Constant(None) if each.value is None else value(each.value) for each in returns)
         finally:
             self.evaluation.being_evaluated.discard(function)
         if found is not Nothing.ITSELF and given_up == self.evaluation.given_up:
