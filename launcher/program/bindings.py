@@ -27,6 +27,7 @@ from launcher.program.index import (
     file_of,
     function_of_parameter,
     is_class_method,
+    is_property,
     is_static,
     last_name,
     parameters_of,
@@ -190,8 +191,8 @@ def _is_passed_by(node: ast.stmt, function: ast.AST, value: Callable[[ast.expr],
 
 
 def unwrapped(node: ast.expr) -> ast.Attribute | None:
-    """`model.module` of `getattr(model, "module", model)` and of `model.module if is_wrapped else model`: of a
-    model that is wrapped, both are that. None of anything else."""
+    """`model.module` of `getattr(model, "module", model)` and of `model.module if is_wrapped else model`, as
+    both are that where the model is wrapped. None of anything else."""
     match node:
         case ast.IfExp(body=ast.Attribute(attr="module") as inner, orelse=other):
             pass
@@ -297,6 +298,9 @@ class CallGraph:
                         yield from self._use(use, function, bound)
 
     def _methods(self, name: str, function: FunctionNode) -> Iterator[CallSite | None]:
+        if is_property(function):
+            yield from self._reads_of_property(name, function)
+            return
         if name == "__call__":
             yield from self._calls_of_objects(function)
         elif name == "__enter__":
@@ -311,6 +315,17 @@ class CallGraph:
                     elif not isinstance(value, External):
                         yield None
             yield from self._read_by_getattr(file, function)
+
+    def _reads_of_property(self, name: str, method: FunctionNode) -> Iterator[CallSite | None]:
+        """Where a property of objects of its class is read, which runs it; None where that may be its class."""
+        for file in self.files.mentioning(name):
+            for use in file.attributes.get(name, ()):
+                if self._is_object(use.value, method):
+                    yield CallSite(like(use, ast.Call(use, [], [])), {})
+                elif getattr(parent_of(use), "func", None) is not use and any(
+                    isinstance(each, Nothing) for each in alternatives(self.value(use.value))
+                ):
+                    yield None
 
     def _calls_of_objects(self, method: FunctionNode) -> Iterator[CallSite | None]:
         """The calls `saver(model)` of objects of a method's class; None where there seem to be none."""

@@ -84,6 +84,7 @@ from launcher.program.values import (
     joined,
     library_names,
     model_within,
+    names_given,
     negated,
     object_parsed,
     pairs_of,
@@ -268,10 +269,8 @@ class Evaluation:
             return calculated_from(ast.Add(), Nothing.ITSELF, self.value(binding.value, environment))
         if binding.kind is BindingKind.ENTERED and binding.value is not None:
             whole = self._entered(binding.value, environment)
-        elif binding.kind is BindingKind.LOOPED and isinstance(
-            getattr(binding.node, "target", None), ast.Name
-        ):
-            return self._looped(binding.value, environment)
+        elif binding.kind is BindingKind.LOOPED:
+            return self._looped(binding, environment)
         elif binding.kind is BindingKind.ASSIGNED and binding.value is not None:
             whole = self.value(binding.value, environment)
         else:
@@ -305,13 +304,16 @@ class Evaluation:
             return joined(self._item_of(each, item, environment) for each in whole.values)
         return UNKNOWN
 
-    def _looped(self, iterable: ast.expr | None, environment: Environment | None) -> Value:
-        """Each of the objects in a list that is written out, and what is appended to it."""
-        value = UNKNOWN if iterable is None else self.value(iterable, environment)
-        later = [] if iterable is None else self.files.grown.get(last_name(iterable), [])
-        if not isinstance(value, Several) or None in later:
+    def _looped(self, binding: Binding, environment: Environment | None) -> Value:
+        """Each of the objects in a list that is written out, and what is appended to it, or its part of each."""
+        listed, target = getattr(binding.node, "iter", None), getattr(binding.node, "target", None)
+        value = UNKNOWN if listed is None else self.value(listed, environment)
+        later = [] if listed is None else self.files.grown.get(last_name(listed), [])
+        if not isinstance(value, Several) or target is None or None in later:
             return UNKNOWN
-        found = joined(self.value(each, environment) for each in (*value.node.elts, *later) if each)
+        rounds = [names_given(target, each, self.value) for each in (*value.node.elts, *later) if each]
+        parts = [None if each is None else each.get(binding.name) for each in rounds]
+        found = joined(UNKNOWN if each is None else self.value(each, environment) for each in parts)
         return UNKNOWN if isinstance(found, Constant) else found
 
     def _imported(self, binding: Binding) -> Value:

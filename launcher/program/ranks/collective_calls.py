@@ -27,6 +27,7 @@ from launcher.program.index import (
     FunctionNode,
     ancestors,
     file_of,
+    is_property,
     last_name,
     parent_of,
     scope_of,
@@ -53,6 +54,7 @@ from launcher.program.values import (
     Value,
     alternatives,
     canonical_name,
+    like,
 )
 
 _METHODS_OF_DATA = (
@@ -197,6 +199,8 @@ class CollectiveCalls:
     ) -> tuple[list[tuple[FunctionNode, Environment | None]], bool]:
         """The functions of the program that a call may run, and what their parameters are; whether it surely
         runs all of them, as in a loop over hooks that are written out."""
+        if (read := self.paths.read_properties.get(call)) is not None:
+            return [(read, None)], True
         values = alternatives(self.program.evaluation.value(call.func, environment))
         defined = [each for each in values if isinstance(each, Defined)]
         found = [each for each in (self._called(value, call, environment) for value in defined) if each]
@@ -410,6 +414,8 @@ class CollectivePaths:
         self.program = program
         self.calls: set[ast.Call] = set()
         self.functions: set[ast.AST] = set()
+        self.read_properties: dict[ast.Call, FunctionNode] = {}
+        """The reads of properties that lead to a collective, each as a call of its function."""
         self._named: set[str] = set()
         imported = (each.module for file in program.files for each in file.imports if each.module)
         lasts = collective_last_names(imported)
@@ -456,6 +462,7 @@ class CollectivePaths:
         if name is not None and name not in self._named:
             self._named.add(name)
             yield from self._called({name})
+            yield from self._reads_of(name)
             yield from self._handed_on(name)
             for file in self.program.mentioning("getattr"):
                 for each in map(parent_of, file.calls_of.get("getattr", ())):
@@ -463,6 +470,18 @@ class CollectivePaths:
                         yield each
                     elif isinstance(each, ast.Assign) and isinstance(each.targets[0], ast.Name):
                         yield from file.calls_of.get(each.targets[0].id, ())
+
+    def _reads_of(self, name: str) -> Iterator[ast.Call]:
+        """Where a property of this name is read on an object whose class has it."""
+        for file in self.program.mentioning(name):
+            for use in file.attributes.get(name, ()):
+                owner = self.program.value(use.value)
+                found = self.program.evaluation.sources(use) if isinstance(owner, Made) else []
+                for each in found[:1]:
+                    if is_property(each.node) and isinstance(each.node, FunctionNode):
+                        read = like(use, ast.Call(use, [], []))
+                        self.read_properties[read] = each.node
+                        yield read
 
     def _handed_on(self, name: str) -> Iterator[ast.Call]:
         """The calls that hand on what has this name, and those of the parameter that gets it."""

@@ -38,6 +38,7 @@ from launcher.program.values import (
     UNKNOWN,
     Defined,
     Made,
+    ModuleOf,
     alternatives,
     canonical_name,
     is_import_of,
@@ -188,6 +189,10 @@ class Reachability:
             "eval" in file.names
             or any(last_name(each.value) == "sys" for each in file.attributes.get("modules", ()))
             or any(each.name == "__init_subclass__" for each in file.functions)
+            or any(
+                isinstance(self.program.value(each.args[0]), ModuleOf)
+                for each in file.calls_of.get("getattr", ())
+            )
             for file in self.program.files
         )
 

@@ -20,7 +20,16 @@ from launcher.program.index import ancestors, last_name, parent_of
 from launcher.program.process_environment import Valued
 from launcher.program.program import Program
 from launcher.program.ranks.reachability import default_by_command_line
-from launcher.program.values import Constant, Dictionary, Instance, like, name_of_table
+from launcher.program.values import (
+    Constant,
+    Defined,
+    Dictionary,
+    Instance,
+    Made,
+    Several,
+    like,
+    name_of_table,
+)
 
 
 def as_attribute(option: str) -> str:
@@ -70,7 +79,8 @@ def _is_set_by_program(program: Program, option: ast.Attribute) -> bool:
     owner = program.value(option.value)
     stores = (each.node for file in program.files for each in file.set_attributes.get(option.attr, ()))
     values = (program.value(each.value) for each in stores if isinstance(each, ast.Attribute))
-    return any(each == owner or not isinstance(each, Instance | Dictionary) for each in values)
+    others = Instance | Dictionary | Made if isinstance(owner, Instance) else Instance | Dictionary
+    return any(each == owner or not isinstance(each, others) for each in values)
 
 
 def _declared(call: ast.Call, name: str) -> DeclaredOption | None:
@@ -142,7 +152,8 @@ def is_taken(program: Program, entry: ast.AST, known: Valued | None = None, dept
         if isinstance(outer, ast.Dict):
             named = zip(outer.keys, outer.values, strict=True)
             key = constant_argument(program, next((key for key, value in named if value is inner), None))
-            uses = list(_uses_of_table(program, outer))
+            name = name_of_table(outer)
+            uses = list(_reads_of(program, name)) if name else []
             if key is not None and not _is_key_taken(uses, key, known, _is_table(program, inner)):
                 return False
             if depth and uses and not any(is_taken(program, each, known, depth - 1) for each in uses):
@@ -153,16 +164,6 @@ def is_taken(program: Program, entry: ast.AST, known: Valued | None = None, dept
 
 def _is_table(program: Program, node: ast.AST) -> bool:
     return isinstance(node, ast.expr) and isinstance(program.value(node), Dictionary)
-
-
-def _uses_of_table(program: Program, table: ast.Dict) -> Iterator[ast.expr]:
-    """Where the variable is read that holds a table, by its last name."""
-    name = name_of_table(table)
-    for file in program.mentioning(name) if name else ():
-        for alias in {name, *file.imported_as.get(name, ())}:
-            for use in (*file.names.get(alias, ()), *file.attributes.get(alias, ())):
-                if isinstance(use.ctx, ast.Load):
-                    yield use
 
 
 def _is_key_taken(uses: list[ast.expr], key: Constant, known: Valued, of_tables: bool) -> bool:
@@ -186,3 +187,77 @@ def _is_key_taken(uses: list[ast.expr], key: Constant, known: Valued, of_tables:
         elif not of_tables:
             taken.append(True)
     return True in taken or not taken
+
+
+def is_registered_and_not_taken(program: Program, node: ast.AST) -> bool:
+    """Whether a node stands in a class or function that a table gets by its name, as of hooks, and of which
+    nobody takes that name in a run without options: `HOOKS[each] for each in args.hooks.split(",")`."""
+    definitions = [each for each in ancestors(node) if isinstance(each, ast.ClassDef | ast.FunctionDef)]
+    for definition in definitions:
+        kept = _registration(program, definition)
+        named = any(definition.name in {*file.names, *file.attributes} for file in program.files)
+        if kept is not None and not named:
+            taken = [_names_taken(program, use) for use in _reads_of(program, kept[0])]
+            return None not in taken and not any(kept[1] in (each or ()) for each in taken)
+    return False
+
+
+def _registration(program: Program, definition: ast.ClassDef | ast.FunctionDef) -> tuple[str, str] | None:
+    """The last name of the table that keeps a class or function, and its name there: by a decorator of the
+    program, `@hook("seeder")`, or by the base class, `class Seeder(Hook, name="seeder")`."""
+    ways: list[tuple[ast.AST, ast.expr | None]] = []
+    for each in definition.decorator_list if len(definition.decorator_list) == 1 else ():
+        called = program.value(each.func) if isinstance(each, ast.Call) and len(each.args) == 1 else None
+        if isinstance(called, Defined) and isinstance(each, ast.Call):
+            ways.append((called.node, each.args[0]))
+    if isinstance(definition, ast.ClassDef) and len(definition.keywords) == 1:
+        for base in map(program.value, definition.bases):
+            member = isinstance(base, Defined) and isinstance(base.node, ast.ClassDef) and base.node
+            found = (
+                program.evaluation.attributes.bindings_of_class(member, "__init_subclass__") if member else []
+            )
+            ways += [(each.node, definition.keywords[0].value) for each in found]
+    for function, given in ways:
+        name = constant_argument(program, given)
+        stores = [each for each in ast.walk(function) if isinstance(each, ast.Assign)]
+        targets = [each.targets[0] for each in stores if isinstance(each.value, ast.Name)]
+        tables = [last_name(each.value) for each in targets if isinstance(each, ast.Subscript)]
+        if name is not None and len(tables) == 1 and tables[0] is not None:
+            return tables[0], str(name.value)
+    return None
+
+
+def _reads_of(program: Program, table: str) -> Iterator[ast.expr]:
+    """Where a table is read by its last name, and not only given an entry."""
+    for file in program.mentioning(table):
+        for alias in {table, *file.imported_as.get(table, ())}:
+            for use in (*file.names.get(alias, ()), *file.attributes.get(alias, ())):
+                entry = parent_of(use)
+                stored = isinstance(entry, ast.Subscript) and isinstance(entry.ctx, ast.Store)
+                if isinstance(use.ctx, ast.Load) and not stored:
+                    yield use
+
+
+def _names_taken(program: Program, use: ast.expr) -> list[str] | None:
+    """The names by which a use of a table takes entries in a run without options; None where that is open."""
+    entry = parent_of(use)
+    if isinstance(entry, ast.Compare):
+        return []
+    if not isinstance(entry, ast.Subscript) or entry.value is not use:
+        return None
+    known = constant_by_default(program, entry.slice)
+    if known is not None:
+        return [str(known.value)]
+    bindings = program.evaluation.sources(entry.slice) if isinstance(entry.slice, ast.Name) else []
+    listed = getattr(bindings[0].node, "iter", None) if len(bindings) == 1 else None
+    match listed:
+        case ast.Call(func=ast.Attribute(value=text, attr="split"), args=[ast.Constant(value=str() as mark)]):
+            whole = text_by_default(program, text)
+            return None if whole is None else [each.strip() for each in whole.split(mark)]
+        case ast.expr():
+            option = option_of(program, listed)
+            value = program.value(listed if option is None else option.default)
+            named = value.node.elts if isinstance(value, Several) else [None]
+            names = [constant_argument(program, each) for each in named]
+            return None if None in names else [str(each.value) for each in names if each]
+    return None

@@ -24,6 +24,7 @@ from launcher.program.index import (
 )
 from launcher.program.program import Program
 from launcher.program.ranks.reachability import Reachability, runs_once
+from launcher.program.surroundings.options import is_registered_and_not_taken
 from launcher.program.values import (
     Constant,
     Instance,
@@ -181,6 +182,8 @@ def epoch_calls(loaders: Loaders) -> Iterator[EpochCall]:
         for attribute in file.attributes.get("set_epoch", ()):
             call = parent_of(attribute)
             if program.analysis(Reachability).is_named_nowhere(attribute):
+                continue
+            if is_registered_and_not_taken(program, attribute):
                 continue
             if isinstance(call, ast.Call) and call.func is attribute:
                 epoch = argument_of(call, "epoch", 0)
