@@ -193,6 +193,7 @@ def _is_passed_by(node: ast.stmt, function: ast.AST, value: Callable[[ast.expr],
 def unwrapped(node: ast.expr) -> ast.Attribute | None:
     """`model.module` of `getattr(model, "module", model)` and of `model.module if is_wrapped else model`, as
     both are that where the model is wrapped. None of anything else."""
+    inner: ast.Attribute | None
     match node:
         case ast.IfExp(body=ast.Attribute(attr="module") as inner, orelse=other):
             pass
@@ -317,7 +318,7 @@ class CallGraph:
             yield from self._read_by_getattr(file, function)
 
     def _reads_of_property(self, name: str, method: FunctionNode) -> Iterator[CallSite | None]:
-        """Where a property of objects of its class is read, which runs it; None where that may be its class."""
+        """Where a property of objects of its class is read, which runs it; None where it may be one."""
         for file in self.files.mentioning(name):
             for use in file.attributes.get(name, ()):
                 if self._is_object(use.value, method):

@@ -126,8 +126,7 @@ def origins(program: Program, node: ast.expr) -> tuple[ast.expr | None, ...]:
 def _origins(
     program: Program, node: ast.expr, seen: frozenset[ast.AST], depth: int
 ) -> Iterator[ast.expr | None]:
-    node = unwrapped(node) or node
-    if isinstance(node, ast.IfExp):
+    if isinstance(node := unwrapped(node) or node, ast.IfExp):
         yield from _origins(program, node.body, seen, depth)
         yield from _origins(program, node.orelse, seen, depth)
     elif isinstance(node, ast.NamedExpr):
@@ -307,9 +306,8 @@ def parts_of(program: Program, node: ast.expr) -> Iterator[ast.AST]:
             seen.add(part)
             yield part
             if isinstance(part, ast.Call):
-                called = program.value(part.func)
-                if isinstance(called, Made):
-                    called = program.evaluation.attributes.member_of(called.definition, "__call__")
+                called, member_of = program.value(part.func), program.evaluation.attributes.member_of
+                called = member_of(called.definition, "__call__") if isinstance(called, Made) else called
                 waiting += _returned_expressions(called.node) if isinstance(called, Defined) else []
             elif isinstance(part, ast.Name | ast.Attribute | ast.Subscript):
                 for binding in program.evaluation.sources(part):

@@ -224,7 +224,6 @@ class Evaluation:
         return []
 
     # Names
-
     def _name(self, node: ast.Name, environment: Environment | None) -> Value:
         holder = scope_of(node).holder_of(node.id)
         if holder is None:
@@ -305,11 +304,11 @@ class Evaluation:
         return UNKNOWN
 
     def _looped(self, binding: Binding, environment: Environment | None) -> Value:
-        """Each of the objects in a list that is written out, and what is appended to it, or its part of each."""
+        """Each object in a list that is written out, and what is appended to it, or its part of each."""
         listed, target = getattr(binding.node, "iter", None), getattr(binding.node, "target", None)
         value = UNKNOWN if listed is None else self.value(listed, environment)
-        later = [] if listed is None else self.files.grown.get(last_name(listed), [])
-        if not isinstance(value, Several) or target is None or None in later:
+        later = [None] if listed is None else self.files.grown.get(last_name(listed), [])
+        if not isinstance(value, Several) or not isinstance(target, ast.expr) or None in later:
             return UNKNOWN
         rounds = [names_given(target, each, self.value) for each in (*value.node.elts, *later) if each]
         parts = [None if each is None else each.get(binding.name) for each in rounds]
@@ -528,7 +527,7 @@ class CallEvaluator:
         try:
             value = partial(self.evaluation.value, environment=environment)
             returns = returns_taken(function, value)
-            found = joined(Constant(None) if each.value is None else value(each.value) for each in returns)
+            found = joined(value(each.value) if each.value else Constant(None) for each in returns)
         finally:
             self.evaluation.being_evaluated.discard(function)
         if found is not Nothing.ITSELF and given_up == self.evaluation.given_up:

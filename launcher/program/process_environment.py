@@ -367,7 +367,6 @@ def _is_tested_before(program: Program, node: ast.AST) -> bool:
 
 
 # Who starts the processes of a program: torchrun and its like, another launcher, or the program itself.
-
 _TOOL_PROGRAMS = ("java", "git", "ffmpeg", "ffprobe", "nvidia-smi", "perl", "tar", "wget", "curl", "aws")
 """Programs that are no rank and start none."""
 
@@ -574,7 +573,6 @@ def has_another_launcher(program: Program) -> bool:
 
 # Which plain Python type an expression surely has: what may go into os.environ, and what may not.
 
-
 _DEEPEST_TYPE = 8
 """So many names behind each other; what lies deeper is unknown."""
 
@@ -720,7 +718,6 @@ def _type_of_option(program: Program, call: ast.Call) -> str | None:
 
 COMMANDS = (*(f"subprocess.{name}" for name in ("run", "call", "check_call", "check_output")), "os.system")
 """What runs a command and waits for it."""
-
 _STARTED_COMMANDS = (
     *COMMANDS,
     *("subprocess.Popen", "os.popen", "os.execvp", "os.execv", "os.execlp", "os.execl"),

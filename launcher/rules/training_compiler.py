@@ -140,10 +140,8 @@ def entry_point_has_a_worker_function(subject: ScriptSubject) -> Iterator[Findin
     held = [each.node for each in entry.module.bindings.get("_mp_fn", ())]
     imported = [each for each in held if not _is_of_the_started(each)]
     if not imported and not entry.stars:
-        spawned = [
-            subject.program.value(call.args[0]) for call, _ in subject.program.calls(*SPAWNS) if call.args
-        ]
-        workers = [each.node for each in spawned if isinstance(each, Defined) and file_of(each.node) is entry]
+        spawned = [call.args[0] for call, _ in subject.program.calls(*SPAWNS) if call.args]
+        workers = [each.node for each in map(subject.program.value, spawned) if isinstance(each, Defined)]
         yield finding_at(
             training_compiler.NO_MP_FN,
             workers[0] if workers else entry.tree,

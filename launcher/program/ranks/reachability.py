@@ -185,14 +185,12 @@ class Reachability:
     @cached_property
     def _is_found_by_text(self) -> bool:
         """Whether the program may come to definitions that it does not name."""
+        value = self.program.value
         return bool(self.program.mentioning(*_FINDING_BY_TEXT)) or any(
             "eval" in file.names
             or any(last_name(each.value) == "sys" for each in file.attributes.get("modules", ()))
             or any(each.name == "__init_subclass__" for each in file.functions)
-            or any(
-                isinstance(self.program.value(each.args[0]), ModuleOf)
-                for each in file.calls_of.get("getattr", ())
-            )
+            or any(isinstance(value(each.args[0]), ModuleOf) for each in file.calls_of.get("getattr", ()))
             for file in self.program.files
         )
 
@@ -412,7 +410,6 @@ def default_by_command_line(program: Program, node: ast.Name) -> ast.expr | None
 _AVAILABILITY_TESTS = frozenset(
     {"torch.cuda.is_available", "torch.distributed.is_available", "torch.distributed.is_nccl_available"}
 )
-
 
 Known = Callable[[ast.expr], bool | None]
 """What somebody who knows the run knows of a test; None where that is nothing."""

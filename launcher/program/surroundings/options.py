@@ -4,6 +4,7 @@ chooses."""
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Iterator
 from functools import partial
 
@@ -30,6 +31,12 @@ from launcher.program.values import (
     like,
     name_of_table,
 )
+
+SET_ANYWAY = re.compile(
+    r"(SM|SAGEMAKER|AWS|TRAINING|NCCL|FI|CUDA|NVIDIA|LD|PYTHON|TORCH|PYTORCH|MASTER|SLIPWAY|OMP|MKL|HF|LC|XLA|PJRT)"
+    r"[A-Z]*(_.*)?|PATH|HOME|HOST(NAME)?|USER|PWD|LANG|SHELL|TERM|TMPDIR|DEBIAN_FRONTEND"
+)
+"""The names of variables that an image, the service or a launcher may set."""
 
 
 def as_attribute(option: str) -> str:
@@ -118,7 +125,7 @@ def constant_by_default(program: Program, node: ast.expr) -> Constant | None:
 
 def text_by_default(program: Program, node: ast.expr, depth: int = 8) -> str | None:
     """What a text or path is in a run without options, and without the variables that it asks for with a
-    default; None where that is open."""
+    default, where nobody else may set them; None where that is open."""
     known = text_beginning(program, node)
     if (known and known[1]) or not depth:
         return known[0] if known else None
@@ -130,7 +137,9 @@ def text_by_default(program: Program, node: ast.expr, depth: int = 8) -> str | N
     if option is not None:
         return option.value if isinstance(option.value, str) else None
     if isinstance(only, ast.Call) and program.qualified(only.func) in ("os.environ.get", "os.getenv"):
-        return text_by_default(program, only.args[1], depth - 1) if len(only.args) == 2 else None
+        name = constant_argument(program, only.args[0]) if len(only.args) == 2 else None
+        unset = name is not None and SET_ANYWAY.fullmatch(str(name.value)) is None
+        return text_by_default(program, only.args[1], depth - 1) if unset else None
     parts, between = text_parts(program, only)
     texts = [text_by_default(program, each, depth - 1) for each in parts]
     return between.join(map(str, texts)) if texts and None not in texts else None

@@ -184,8 +184,8 @@ def caches_are_each_hosts_own(program: Program) -> Iterator[Finding]:
     and a compilation that waits for another host's lock. For a hub's cache, which is only downloaded into,
     this is informational.
 
-    Of an option, or a variable that is asked for with a default, that counts. A folder counts as shared by its
-    name alone: fsx, efs, lustre, nfs or gpfs at the root, below /mnt or as the name of a channel.
+    Of an option, or a variable with a default, that counts. A folder counts as shared by its name alone: fsx,
+    efs, lustre, nfs or gpfs at the root, below /mnt or as the name of a channel.
 
     Bad: `os.environ["TRITON_CACHE_DIR"] = "/fsx/triton"`. Good: `"/tmp/triton"`, or a folder for each host.
     Source: the sources of DISK002.

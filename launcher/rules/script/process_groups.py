@@ -288,8 +288,7 @@ def groups_are_destroyed(program: Program) -> Iterator[Finding]:
 
 
 def _is_destroyed(program: Program) -> bool:
-    """Whether the program may come to the end of the process group of all ranks: in a run without options,
-    where it makes one in such a run."""
+    """Whether the program may come to the end of the group of all ranks: with the defaults that make one."""
     by_default = partial(truth_by_default, program)
     is_made = any(not never_runs(program, call, by_default) for call, _ in program.calls(*_MAKING))
     for name in program.known_as({"destroy_process_group"}):
@@ -297,9 +296,8 @@ def _is_destroyed(program: Program) -> bool:
             for use in (*file.names.get(name, ()), *file.attributes.get(name, ())):
                 call = parent_of(use)
                 group = argument_of(call, "group", 0) if isinstance(call, ast.Call) else None
-                if _is_behind_an_error(use) or _is_never_come_to(program, use):
-                    continue
-                if is_made and never_runs(program, use, by_default):
+                passed = is_made and never_runs(program, use, by_default)
+                if passed or _is_behind_an_error(use) or _is_never_come_to(program, use):
                     continue
                 made = UNKNOWN if group is None else program.value(group)
                 within = isinstance(made, Instance) and made.name in LIBRARY_TABLES["group_makers"]
@@ -368,7 +366,6 @@ GROUP_RULES = (unused_parameters_are_not_looked_for, groups_have_a_fitting_timeo
 
 
 # Whether the backend that a process group is made with is there.
-
 
 _BY_NAME = ("import_module", "__import__", "exec", "load_module")
 """Calls that may import anything."""
