@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 
 from launcher.program.index import (
+    PARENT,
     WRITTEN_OUT,
     Binding,
     BindingKind,
@@ -190,6 +191,13 @@ def _is_passed_by(node: ast.stmt, function: ast.AST, value: Callable[[ast.expr],
     return False
 
 
+def read_as_call(use: ast.Attribute) -> ast.Call:
+    """The read of a property as the call that it is, which stands where the read does: also as a test."""
+    call = like(use, ast.Call(use, [], []))
+    call.__dict__[PARENT] = use
+    return call
+
+
 def unwrapped(node: ast.expr) -> ast.Attribute | None:
     """`model.module` of `getattr(model, "module", model)` and of `model.module if is_wrapped else model`, as
     both are that where the model is wrapped. None of anything else."""
@@ -322,7 +330,7 @@ class CallGraph:
         for file in self.files.mentioning(name):
             for use in file.attributes.get(name, ()):
                 if self._is_object(use.value, method):
-                    yield CallSite(like(use, ast.Call(use, [], [])), {})
+                    yield CallSite(read_as_call(use), {})
                 elif getattr(parent_of(use), "func", None) is not use and any(
                     isinstance(each, Nothing) for each in alternatives(self.value(use.value))
                 ):

@@ -13,7 +13,7 @@ from dataclasses import replace
 from functools import cached_property
 
 from launcher.frozen import frozen
-from launcher.program.bindings import bind_arguments
+from launcher.program.bindings import bind_arguments, read_as_call
 from launcher.program.dataflow import (
     all_arguments,
     argument_of,
@@ -54,7 +54,6 @@ from launcher.program.values import (
     Value,
     alternatives,
     canonical_name,
-    like,
 )
 
 _METHODS_OF_DATA = (
@@ -479,7 +478,7 @@ class CollectivePaths:
                 found = self.program.evaluation.sources(use) if isinstance(owner, Made) else []
                 for each in found[:1]:
                     if is_property(each.node) and isinstance(each.node, FunctionNode):
-                        read = like(use, ast.Call(use, [], []))
+                        read = read_as_call(use)
                         self.read_properties[read] = each.node
                         yield read
 
