@@ -46,9 +46,10 @@ def samplers_know_the_epoch(program: Program) -> Iterator[Finding]:
     The sampler shuffles by its seed and the number of the epoch. That stays 0, and every epoch repeats one
     order, which costs accuracy without any error. Found as well: `set_epoch` on another sampler, such as that
     of the validation, once before the epochs or with a literal, which is the same epoch each time, where no
-    sampler is told the epoch; what stands in a class or function that nobody names is not called, nor, as
-    a warning, a hook that is kept in a table and that no default takes from it. Loaders that Accelerate, Lightning or a Trainer got are told by them. Samplers that are made anew with a seed that
-    counts need no telling. The loader that deepspeed.initialize makes of `training_data` has such a sampler.
+    sampler is told the epoch; what stands in a class or function that nobody names is not called, nor, as a
+    warning, a hook that is kept in a table and that no default takes from it. Loaders that Accelerate,
+    Lightning or a Trainer got are told by them. Samplers that are made anew with a seed that counts need no
+    telling. The loader that deepspeed.initialize makes of `training_data` has such a sampler.
 
     Bad: `for epoch in range(90): train(DataLoader(dataset, sampler=sampler))`
     Good: `for epoch in range(90): sampler.set_epoch(epoch); train(...)`
