@@ -103,10 +103,7 @@ def samplers_know_the_epoch(program: Program) -> Iterator[Finding]:
                 severity=Severity.WARNING if left else None,
                 related=[
                     sampler_note,
-                    *(
-                        related_at(each, "only a run that takes this by its name calls it")
-                        for each in left[:1]
-                    ),
+                    *(related_at(each, "called where a run takes it by its name") for each in left[:1]),
                 ],
                 fix=_set_at_the_head(epoch, sampler),
             )
