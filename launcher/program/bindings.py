@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 
 from launcher.program.index import (
+    PARENT,
     WRITTEN_OUT,
     Binding,
     BindingKind,
@@ -20,12 +21,14 @@ from launcher.program.index import (
     FunctionNode,
     ProgramFiles,
     Scope,
+    attribute_of_getattr,
     class_of,
     default_of,
     dotted_name,
     file_of,
     function_of_parameter,
     is_class_method,
+    is_property,
     is_static,
     last_name,
     parameters_of,
@@ -164,6 +167,53 @@ def _end_of_binding(binding: Binding) -> tuple[int, int]:
     return getattr(node, "end_lineno", 0) or 0, getattr(node, "end_col_offset", 0) or 0
 
 
+def returns_taken(function: ast.AST, value: Callable[[ast.expr], Value]) -> list[ast.Return]:
+    """The `return` statements that a call may come to, by what its tests are known to be."""
+    returns = file_of(function).returns_of.get(function, [])
+    return [each for each in returns if len(returns) == 1 or not _is_passed_by(each, function, value)]
+
+
+def _is_passed_by(node: ast.stmt, function: ast.AST, value: Callable[[ast.expr], Value]) -> bool:
+    """Whether a call surely does not come to a statement: by a test around it, or one that returns before."""
+    inner: ast.AST = node
+    while inner is not function and (outer := parent_of(inner)) is not None:
+        if isinstance(outer, ast.If) and inner is not outer.test:
+            test = value(outer.test)
+            if isinstance(test, Constant) and bool(test.value) is not (_part_of(outer, inner) == "body"):
+                return True
+        block = getattr(outer, _part_of(outer, inner), None)
+        for before in block[: block.index(inner)] if isinstance(block, list) else ():
+            if isinstance(before, ast.If) and isinstance(before.body[-1], ast.Return):
+                test = value(before.test)
+                if isinstance(test, Constant) and test.value:
+                    return True
+        inner = outer
+    return False
+
+
+def read_as_call(use: ast.Attribute) -> ast.Call:
+    """The read of a property as the call that it is, which stands where the read does: also as a test."""
+    call = like(use, ast.Call(use, [], []))
+    call.__dict__[PARENT] = use
+    return call
+
+
+def unwrapped(node: ast.expr) -> ast.Attribute | None:
+    """`model.module` of `getattr(model, "module", model)` and of `model.module if is_wrapped else model`, as
+    both are that where the model is wrapped. None of anything else."""
+    inner: ast.Attribute | None
+    match node:
+        case ast.IfExp(body=ast.Attribute(attr="module") as inner, orelse=other):
+            pass
+        case ast.IfExp(body=other, orelse=ast.Attribute(attr="module") as inner):
+            pass
+        case ast.Call(func=ast.Name(id="getattr"), args=[_, ast.Constant(value="module"), other]):
+            inner = attribute_of_getattr(node)
+        case _:
+            return None
+    return inner if inner is not None and ast.dump(inner.value) == ast.dump(other) else None
+
+
 _RANK_STARTERS = library_names("rank_starters")
 _CALLING_EACH = ("map", "submit", "imap", "imap_unordered", "apply_async", "starmap")
 _PROCESSES = frozenset({"multiprocessing.Process", "threading.Thread"})
@@ -278,6 +328,9 @@ class CallGraph:
                         yield from self._use(use, function, bound)
 
     def _methods(self, name: str, function: FunctionNode) -> Iterator[CallSite | None]:
+        if is_property(function):
+            yield from self._reads_of_property(name, function)
+            return
         if name == "__call__":
             yield from self._calls_of_objects(function)
         elif name == "__enter__":
@@ -310,6 +363,17 @@ class CallGraph:
         given, owned = bind_arguments(method, call, bound), positional_of(method)[int(bound) :]
         needed = owned[: len(owned) - min(len(owned), len(method.args.defaults))]
         return given is None or all(each.arg in given for each in needed)
+
+    def _reads_of_property(self, name: str, method: FunctionNode) -> Iterator[CallSite | None]:
+        """Where a property of objects of its class is read, which runs it; None where it may be one."""
+        for file in self.files.mentioning(name):
+            for use in file.attributes.get(name, ()):
+                if self._is_object(use.value, method):
+                    yield CallSite(read_as_call(use), {})
+                elif getattr(parent_of(use), "func", None) is not use and any(
+                    isinstance(each, Nothing) for each in alternatives(self.value(use.value))
+                ):
+                    yield None
 
     def _calls_of_objects(self, method: FunctionNode) -> Iterator[CallSite | None]:
         """The calls `saver(model)` of objects of a method's class; None where there seem to be none."""

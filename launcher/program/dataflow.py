@@ -12,7 +12,7 @@ import math
 import operator
 from collections.abc import Callable, Iterable, Iterator, Mapping
 
-from launcher.program.bindings import branch_arms
+from launcher.program.bindings import branch_arms, unwrapped
 from launcher.program.index import (
     SCOPE,
     Binding,
@@ -126,7 +126,7 @@ def origins(program: Program, node: ast.expr) -> tuple[ast.expr | None, ...]:
 def _origins(
     program: Program, node: ast.expr, seen: frozenset[ast.AST], depth: int
 ) -> Iterator[ast.expr | None]:
-    if isinstance(node, ast.IfExp):
+    if isinstance(node := unwrapped(node) or node, ast.IfExp):
         yield from _origins(program, node.body, seen, depth)
         yield from _origins(program, node.orelse, seen, depth)
     elif isinstance(node, ast.NamedExpr):
@@ -308,7 +308,8 @@ def parts_of(program: Program, node: ast.expr) -> Iterator[ast.AST]:
             seen.add(part)
             yield part
             if isinstance(part, ast.Call):
-                called = program.value(part.func)
+                called, member_of = program.value(part.func), program.evaluation.attributes.member_of
+                called = member_of(called.definition, "__call__") if isinstance(called, Made) else called
                 waiting += _returned_expressions(called.node) if isinstance(called, Defined) else []
                 waiting += filter(None, [_default_of_field(program, part)])
             elif isinstance(part, ast.Name | ast.Attribute | ast.Subscript):
@@ -484,7 +485,11 @@ def may_run_wrapped_model(program: Program) -> bool:
     """Whether a model that DDP wraps may be called, or handed to what may call it."""
     for call in (each for file in program.files for each in file.calls):
         value = program.value(call.func)
-        given = [] if last_name(call.func) in ("isinstance", "hasattr", "print") else all_arguments(call)
+        given = (
+            []
+            if last_name(call.func) in ("isinstance", "hasattr", "getattr", "print")
+            else all_arguments(call)
+        )
         kinds = alternatives(value) if isinstance(value, Either) else ()
         if External(DDP) in (*kinds, *map(program.value, given)):
             return True  # The class itself is handed on, and may wrap another model.

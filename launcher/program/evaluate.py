@@ -19,6 +19,7 @@ from launcher.program.bindings import (
     ParserOptions,
     bind_arguments,
     reaching_definitions,
+    returns_taken,
 )
 from launcher.program.index import (
     Binding,
@@ -82,6 +83,7 @@ from launcher.program.values import (
     joined,
     library_names,
     model_within,
+    names_given,
     negated,
     object_parsed,
     pairs_of,
@@ -221,7 +223,6 @@ class Evaluation:
         return []
 
     # Names
-
     def _name(self, node: ast.Name, environment: Environment | None) -> Value:
         holder = scope_of(node).holder_of(node.id)
         if holder is None:
@@ -266,10 +267,8 @@ class Evaluation:
             return calculated_from(ast.Add(), Nothing.ITSELF, self.value(binding.value, environment))
         if binding.kind is BindingKind.ENTERED and binding.value is not None:
             whole = self._entered(binding.value, environment)
-        elif binding.kind is BindingKind.LOOPED and isinstance(
-            getattr(binding.node, "target", None), ast.Name
-        ):
-            return self._looped(binding.value, environment)
+        elif binding.kind is BindingKind.LOOPED:
+            return self._looped(binding, environment)
         elif binding.kind is BindingKind.ASSIGNED and binding.value is not None:
             whole = self.value(binding.value, environment)
         else:
@@ -303,13 +302,16 @@ class Evaluation:
             return joined(self._item_of(each, item, environment) for each in whole.values)
         return UNKNOWN
 
-    def _looped(self, iterable: ast.expr | None, environment: Environment | None) -> Value:
-        """Each of the objects in a list that is written out, and what is appended to it."""
-        value = UNKNOWN if iterable is None else self.value(iterable, environment)
-        later = [] if iterable is None else self.files.grown.get(last_name(iterable), [])
-        if not isinstance(value, Several) or None in later:
+    def _looped(self, binding: Binding, environment: Environment | None) -> Value:
+        """Each object in a list that is written out, and what is appended to it, or its part of each."""
+        listed, target = getattr(binding.node, "iter", None), getattr(binding.node, "target", None)
+        value = UNKNOWN if listed is None else self.value(listed, environment)
+        later = [None] if listed is None else self.files.grown.get(last_name(listed), [])
+        if not isinstance(value, Several) or not isinstance(target, ast.expr) or None in later:
             return UNKNOWN
-        found = joined(self.value(each, environment) for each in (*value.node.elts, *later) if each)
+        rounds = [names_given(target, each, self.value) for each in (*value.node.elts, *later) if each]
+        parts = [None if each is None else each.get(binding.name) for each in rounds]
+        found = joined(UNKNOWN if each is None else self.value(each, environment) for each in parts)
         return UNKNOWN if isinstance(found, Constant) else found
 
     def _imported(self, binding: Binding) -> Value:
@@ -521,11 +523,9 @@ class CallEvaluator:
         self.evaluation.being_evaluated.add(function)
         given_up = self.evaluation.given_up
         try:
-            returns = file_of(function).returns_of.get(function, [])
-            found = joined(
-                Constant(None) if each.value is None else self.evaluation.value(each.value, environment)
-                for each in returns
-            )
+            value = partial(self.evaluation.value, environment=environment)
+            returns = returns_taken(function, value)
+            found = joined(value(each.value) if each.value else Constant(None) for each in returns)
         finally:
             self.evaluation.being_evaluated.discard(function)
         if found is not Nothing.ITSELF and given_up == self.evaluation.given_up:

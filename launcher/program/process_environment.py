@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Callable, Iterable, Iterator, Set
+from collections.abc import Callable, Iterable, Iterator, Mapping, Set
 from dataclasses import dataclass, replace
 
 from launcher.frozen import frozen
@@ -64,12 +64,9 @@ _DEEPEST_SETTER = 4
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ChangedVariable:
-    """One variable that is set: to the expression `value`, which is written at `node`.
-
-    It is set where `runs` runs: the statement, or the call of a function of the program that does so.
-    `only_unset` says that a value which the launcher gave stays. With `as_text` the program itself makes a
-    string of the value.
-    """
+    """One variable that is set: to the expression `value`, which is written at `node`, an entry of a table
+    perhaps, where `runs` runs: the statement, or the call of a function that does so. `only_unset`: a value
+    which the launcher gave stays. `as_text`: the program itself makes a string of the value."""
 
     name: str
     value: ast.expr
@@ -231,9 +228,9 @@ class _EnvironmentChanges:
         listed = elements_of(self.program.value(loop.iter), self.program.value, loop.iter)
         for each in listed or ():
             given = names_given(loop.target, each, self.program.value)
-            if given is not None and not self._is_bound_again(value, loop):
+            if given and not self._is_bound_again(value, loop) and not self._is_left_out(given, how.runs):
                 own, other = with_names_replaced(key, given), with_names_replaced(value, given)
-                yield from self._of_key(own, other, how)
+                yield from self._of_key(own, other, replace(how, node=[*given.values()][-1]))
         if (
             listed is None
             and len(names) == 2
@@ -242,6 +239,15 @@ class _EnvironmentChanges:
         ):
             other = None if isinstance(value, ast.Name) and value.id == names[1] else value
             yield from self._of_mapping(loop.iter, how, other)
+
+    def _is_left_out(self, given: Mapping[str, ast.expr], runs: ast.AST) -> bool:
+        """Whether a test around it is surely false for an element: `if group == wanted`."""
+        tests = [
+            with_names_replaced(each.test, given) for each in ancestors(runs) if isinstance(each, ast.If)
+        ]
+        parts = [part for each in tests for part in (each.values if isinstance(each, ast.BoolOp) else [each])]
+        whole = not any(isinstance(getattr(each, "op", None), ast.Or) for each in tests)
+        return whole and any(self.program.value(each) == Constant(False) for each in parts)
 
     def _is_bound_again(self, value: ast.expr, loop: ast.For | ast.comprehension) -> bool:
         """Whether a loop gives one of its variables another value first: `value = str(value)`."""
@@ -310,7 +316,7 @@ class _EnvironmentChanges:
             return
         for table in alternatives(value_of_table):
             for name, item in pairs_of(table, self.program.value, is_whole=False) or ():
-                yield self._change(name, value or item, how)
+                yield self._change(name, value or item, replace(how, node=item))
         if value_of_table is UNKNOWN:
             for binding in self._bound_to(given):
                 yield from self._of_bound_mapping(binding, how, value)
@@ -361,8 +367,6 @@ def _is_tested_before(program: Program, node: ast.AST) -> bool:
 
 
 # Who starts the processes of a program: torchrun and its like, another launcher, or the program itself.
-
-
 _TOOL_PROGRAMS = ("java", "git", "ffmpeg", "ffprobe", "nvidia-smi", "perl", "tar", "wget", "curl", "aws")
 """Programs that are no rank and start none."""
 
@@ -431,7 +435,6 @@ def ways_to(program: Program, node: ast.AST, targets: Set[object], depth: int = 
 
 Valued = Callable[[ast.expr], Constant | None]
 """What somebody who knows the run knows of a number."""
-
 
 _RANK_STARTERS = library_names("rank_starters")
 _LAUNCHES = ("torch.distributed.launcher.api.LaunchConfig", "torch.distributed.launcher.LaunchConfig")
@@ -570,7 +573,6 @@ def has_another_launcher(program: Program) -> bool:
 
 
 # Which plain Python type an expression surely has: what may go into os.environ, and what may not.
-
 
 _DEEPEST_TYPE = 8
 """So many names behind each other; what lies deeper is unknown."""
@@ -717,7 +719,6 @@ def _type_of_option(program: Program, call: ast.Call) -> str | None:
 
 COMMANDS = (*(f"subprocess.{name}" for name in ("run", "call", "check_call", "check_output")), "os.system")
 """What runs a command and waits for it."""
-
 _STARTED_COMMANDS = (
     *COMMANDS,
     *("subprocess.Popen", "os.popen", "os.execvp", "os.execv", "os.execlp", "os.execl"),

@@ -319,7 +319,7 @@ def elements_of(value: Value, evaluated: Evaluated, node: ast.expr) -> list[ast.
         found = value.node.elts
     elif isinstance(value, Dictionary):
         pairs = pairs_of(value, evaluated)
-        found = [] if pairs is None else [like(node, ast.Constant(key)) for key, _ in pairs]
+        found = [like(item, ast.Constant(key)) for key, item in pairs or ()]
     else:
         return None
     return found if 0 < len(found) <= _MOST_ELEMENTS else None

@@ -140,9 +140,11 @@ def entry_point_has_a_worker_function(subject: ScriptSubject) -> Iterator[Findin
     held = [each.node for each in entry.module.bindings.get("_mp_fn", ())]
     imported = [each for each in held if not _is_of_the_started(each)]
     if not imported and not entry.stars:
+        spawned = [call.args[0] for call, _ in subject.program.calls(*SPAWNS) if call.args]
+        workers = [each.node for each in map(subject.program.value, spawned) if isinstance(each, Defined)]
         yield finding_at(
             training_compiler.NO_MP_FN,
-            entry.tree,
+            workers[0] if workers else entry.tree,
             "the launcher of torch_xla imports the script and calls _mp_fn(index), which it does not have",
         )
     only = held[0] if len(held) == 1 else None
@@ -231,13 +233,13 @@ def batches_come_by_a_device_loader(program: Program) -> Iterator[Finding]:
         return
     trained = training_loops(program)
     for loop, step in trained:
-        if iterated_object(program, loop).name == LOADER:
+        if (iterated := iterated_object(program, loop)).name == LOADER:
             yield finding_at(
                 training_compiler.NO_MP_DEVICE_LOADER,
                 loop.iter if isinstance(loop, ast.For) else loop,
                 "the workers train on a plain DataLoader: no MpDeviceLoader brings the batches to the "
                 "device and runs the graph at each",
-                related=(related_at(step, "the loop trains here"),),
+                related=(related_at(step, "the loop trains here"), related_at(iterated.call, "the loader")),
             )
     over = {iterated_object(program, loop).call for loop, _ in trained}
     for device_loader, _ in program.calls("torch_xla.parallel_loader.MpDeviceLoader"):

@@ -26,6 +26,7 @@ from launcher.program.index import (
     FunctionNode,
     ancestors,
     file_of,
+    is_property,
     last_name,
     parent_of,
     scope_of,
@@ -33,7 +34,6 @@ from launcher.program.index import (
     with_enclosing_statements,
 )
 from launcher.program.program import Program
-from launcher.program.ranks.reachability import reads_of_property
 from launcher.program.ranks.sharded_models import Gathering, ShardedModels
 from launcher.program.ranks.truths import Guard
 from launcher.program.surroundings.sharding import Sharding
@@ -53,7 +53,6 @@ from launcher.program.values import (
     Value,
     alternatives,
     canonical_name,
-    like,
 )
 
 _METHODS_OF_DATA = (
@@ -480,8 +479,8 @@ class CollectivePaths:
         """The calls of objects whose `__call__` or forward pass a method is, and the reads of a property."""
         if method in self.methods.values():
             return
-        reads = reads_of_property(self.program, method)
-        found = [like(each, ast.Call(each, [], [])) for each in reads]
+        reads = self.program.evaluation.callers.call_sites(method) if is_property(method) else ()
+        found = [each.call for each in reads or ()]
         name = getattr(method, "name", "")
         for definition, calls in self._calls_of_objects.items() if name in _CALLED_ON_OBJECTS else ():
             if self._runs_when_called(definition) is method:

@@ -37,7 +37,7 @@ from launcher.program.ranks.guards import Guards
 from launcher.program.values import (
     UNKNOWN,
     Defined,
-    Made,
+    ModuleOf,
     alternatives,
     canonical_name,
     is_import_of,
@@ -184,10 +184,12 @@ class Reachability:
     @cached_property
     def _is_found_by_text(self) -> bool:
         """Whether the program may come to definitions that it does not name."""
+        value = self.program.value
         return bool(self.program.mentioning(*_FINDING_BY_TEXT)) or any(
             "eval" in file.names
             or any(last_name(each.value) == "sys" for each in file.attributes.get("modules", ()))
             or any(each.name == "__init_subclass__" for each in file.functions)
+            or any(isinstance(value(each.args[0]), ModuleOf) for each in file.calls_of.get("getattr", ()))
             for file in self.program.files
         )
 
@@ -408,7 +410,6 @@ _AVAILABILITY_TESTS = frozenset(
     {"torch.cuda.is_available", "torch.distributed.is_available", "torch.distributed.is_nccl_available"}
 )
 
-
 Known = Callable[[ast.expr], bool | None]
 """What somebody who knows the run knows of a test; None where that is nothing."""
 
@@ -525,23 +526,9 @@ def _is_called_anew(program: Program, function: FunctionNode, deepest: int, know
     sites = program.evaluation.callers.call_sites(function)
     if sites:
         return any(surely_runs(program, site.call, deepest - 1, known) for site in sites)
-    if any(surely_runs(program, each, deepest - 1, known) for each in reads_of_property(program, function)):
-        return True
     return (
         sites is None and any(_is_handed_to_a_caller(program, function, deepest, known))
     ) or _is_called_as_hook(program, function, deepest, known)
-
-
-def reads_of_property(program: Program, function: FunctionNode) -> Iterator[ast.Attribute]:
-    """Where a method that is a property is read, on an object of its class."""
-    owner = class_of(function)
-    if owner is None or isinstance(function, ast.Lambda):
-        return
-    if any(last_name(each) in ("property", "cached_property") for each in function.decorator_list):
-        for file in program.mentioning(function.name):
-            for use in file.attributes.get(function.name, ()):
-                if program.value(use.value) == Made(owner):
-                    yield use
 
 
 def _is_called_as_hook(program: Program, function: FunctionNode, deepest: int, known: Known) -> bool:

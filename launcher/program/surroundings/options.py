@@ -1,14 +1,42 @@
-"""The options that a script's parser declares: which of them an expression is, and its default."""
+"""The options that a script's parser declares: which of them an expression is, its default, and what that
+chooses."""
 
 from __future__ import annotations
 
 import ast
+import re
+from collections.abc import Iterator
+from functools import partial
 
 from launcher.frozen import frozen
-from launcher.program.dataflow import argument_of, is_parsed_field
+from launcher.program.dataflow import (
+    argument_of,
+    constant_argument,
+    is_parsed_field,
+    origins,
+    text_beginning,
+    text_parts,
+)
+from launcher.program.index import ancestors, last_name, parent_of
+from launcher.program.process_environment import Valued
 from launcher.program.program import Program
 from launcher.program.ranks.reachability import default_by_command_line
-from launcher.program.values import Dictionary, Instance, like
+from launcher.program.values import (
+    Constant,
+    Defined,
+    Dictionary,
+    Instance,
+    Made,
+    Several,
+    like,
+    name_of_table,
+)
+
+SET_ANYWAY = re.compile(
+    r"(SM|SAGEMAKER|AWS|TRAINING|NCCL|FI|CUDA|NVIDIA|LD|PYTHON|TORCH|PYTORCH|MASTER|SLIPWAY|OMP|MKL|HF|LC|XLA|PJRT)"
+    r"[A-Z]*(_.*)?|PATH|HOME|HOST(NAME)?|USER|PWD|LANG|SHELL|TERM|TMPDIR|DEBIAN_FRONTEND"
+)
+"""The names of variables that an image, the service or a launcher may set."""
 
 
 def as_attribute(option: str) -> str:
@@ -58,7 +86,8 @@ def _is_set_by_program(program: Program, option: ast.Attribute) -> bool:
     owner = program.value(option.value)
     stores = (each.node for file in program.files for each in file.set_attributes.get(option.attr, ()))
     values = (program.value(each.value) for each in stores if isinstance(each, ast.Attribute))
-    return any(each == owner or not isinstance(each, Instance | Dictionary) for each in values)
+    others = Instance | Dictionary | Made if isinstance(owner, Instance) else Instance | Dictionary
+    return any(each == owner or not isinstance(each, others) for each in values)
 
 
 def _declared(call: ast.Call, name: str) -> DeclaredOption | None:
@@ -68,7 +97,10 @@ def _declared(call: ast.Call, name: str) -> DeclaredOption | None:
     if not any(as_attribute(each) == name for each in names if each.startswith("-")):
         return None
     default = argument_of(call, "default")
-    if default is None and not any(each.arg in ("action", "required", None) for each in call.keywords):
+    action = getattr(argument_of(call, "action"), "value", None)
+    if default is None and action in ("store_true", "store_false"):
+        default = like(call, ast.Constant(action == "store_false"))
+    elif default is None and not any(each.arg in ("action", "required", None) for each in call.keywords):
         default = like(call, ast.Constant(None))
     dest = argument_of(call, "dest")
     is_renamed = dest is not None and not (isinstance(dest, ast.Constant) and dest.value == name)
@@ -81,3 +113,160 @@ def _option_with(name: str, node: ast.AST, default: ast.expr) -> DeclaredOption:
     literal = default.value if isinstance(default, ast.Constant) else None
     value = literal if isinstance(literal, bool | int | float | str) else None
     return DeclaredOption(name, value, node, default)
+
+
+def constant_by_default(program: Program, node: ast.expr) -> Constant | None:
+    """The literal that an expression is in a run without options; None where that is open."""
+    known = constant_argument(program, node)
+    made = origins(program, node) if known is None else ()
+    option = default_of_option(program, made[0]) if len(made) == 1 and made[0] is not None else None
+    return known if option is None else Constant(option.value)
+
+
+def text_by_default(program: Program, node: ast.expr, depth: int = 8) -> str | None:
+    """What a text or path is in a run without options, and without the variables that it asks for with a
+    default, where nobody else may set them; None where that is open."""
+    known = text_beginning(program, node)
+    if (known and known[1]) or not depth:
+        return known[0] if known else None
+    made = origins(program, node)
+    only = made[0] if len(made) == 1 else None
+    if only is None:
+        return None
+    option = default_of_option(program, only)
+    if option is not None:
+        return option.value if isinstance(option.value, str) else None
+    if isinstance(only, ast.Call) and program.qualified(only.func) in ("os.environ.get", "os.getenv"):
+        name = constant_argument(program, only.args[0]) if len(only.args) == 2 else None
+        unset = name is not None and SET_ANYWAY.fullmatch(str(name.value)) is None
+        return text_by_default(program, only.args[1], depth - 1) if unset else None
+    parts, between = text_parts(program, only)
+    texts = [text_by_default(program, each, depth - 1) for each in parts]
+    return between.join(map(str, texts)) if texts and None not in texts else None
+
+
+def truth_by_default(program: Program, test: ast.expr) -> bool | None:
+    """What a test of an option is in a run without any; None where that is open."""
+    found = constant_by_default(program, test)
+    return None if found is None else bool(found.value)
+
+
+def is_taken(program: Program, entry: ast.AST, known: Valued | None = None, depth: int = 4) -> bool:
+    """Whether what is written in a table is taken, by what somebody knows of a run, or by the defaults: not
+    what stands below another key than `PROFILES[args.profile]` chooses, nor what is taken out again."""
+    known, inner = known or partial(constant_by_default, program), entry
+    for outer in ancestors(entry):
+        if isinstance(outer, ast.stmt):
+            break
+        if isinstance(outer, ast.Dict):
+            named = zip(outer.keys, outer.values, strict=True)
+            key = constant_argument(program, next((key for key, value in named if value is inner), None))
+            name = name_of_table(outer)
+            uses = list(_reads_of(program, name)) if name else []
+            if key is not None and not _is_key_taken(uses, key, known, _is_table(program, inner)):
+                return False
+            if depth and uses and not any(is_taken(program, each, known, depth - 1) for each in uses):
+                return False
+        inner = outer
+    return True
+
+
+def _is_table(program: Program, node: ast.AST) -> bool:
+    return isinstance(node, ast.expr) and isinstance(program.value(node), Dictionary)
+
+
+def _is_key_taken(uses: list[ast.expr], key: Constant, known: Valued, of_tables: bool) -> bool:
+    """Whether the uses of a table take what stands below a key; of a table of tables each takes one, so that
+    what is chosen by nobody knows what is not surely taken."""
+    taken: list[bool] = []
+    for use in uses:
+        read = parent_of(use)
+        asked = parent_of(read) if isinstance(read, ast.Attribute) else None
+        method = last_name(read) if isinstance(asked, ast.Call) and asked.func is read else None
+        chosen: ast.expr | None = None
+        if isinstance(read, ast.Subscript) and read.value is use:
+            chosen = read.slice
+        elif isinstance(asked, ast.Call) and method in ("get", "pop") and asked.args:
+            chosen = asked.args[0]
+        wanted = None if chosen is None else known(chosen)
+        if wanted == key and (method == "pop" or isinstance(getattr(read, "ctx", None), ast.Del)):
+            return False
+        if wanted is not None or (chosen is not None and of_tables):
+            taken.append(wanted == key)
+        elif not of_tables:
+            taken.append(True)
+    return True in taken or not taken
+
+
+def is_registered_and_not_taken(program: Program, node: ast.AST) -> bool:
+    """Whether a node stands in a class or function that a table gets by its name, as of hooks, and of which
+    nobody takes that name in a run without options: `HOOKS[each] for each in args.hooks.split(",")`."""
+    definitions = [each for each in ancestors(node) if isinstance(each, ast.ClassDef | ast.FunctionDef)]
+    for definition in definitions:
+        kept = _registration(program, definition)
+        named = any(definition.name in {*file.names, *file.attributes} for file in program.files)
+        if kept is not None and not named:
+            taken = [_names_taken(program, use) for use in _reads_of(program, kept[0])]
+            return None not in taken and not any(kept[1] in (each or ()) for each in taken)
+    return False
+
+
+def _registration(program: Program, definition: ast.ClassDef | ast.FunctionDef) -> tuple[str, str] | None:
+    """The last name of the table that keeps a class or function, and its name there: by a decorator of the
+    program, `@hook("seeder")`, or by the base class, `class Seeder(Hook, name="seeder")`."""
+    ways: list[tuple[ast.AST, ast.expr | None]] = []
+    for each in definition.decorator_list if len(definition.decorator_list) == 1 else ():
+        called = program.value(each.func) if isinstance(each, ast.Call) and len(each.args) == 1 else None
+        if isinstance(called, Defined) and isinstance(each, ast.Call):
+            ways.append((called.node, each.args[0]))
+    if isinstance(definition, ast.ClassDef) and len(definition.keywords) == 1:
+        for base in map(program.value, definition.bases):
+            member = isinstance(base, Defined) and isinstance(base.node, ast.ClassDef) and base.node
+            found = (
+                program.evaluation.attributes.bindings_of_class(member, "__init_subclass__") if member else []
+            )
+            ways += [(each.node, definition.keywords[0].value) for each in found]
+    for function, given in ways:
+        name = constant_argument(program, given)
+        stores = [each for each in ast.walk(function) if isinstance(each, ast.Assign)]
+        targets = [each.targets[0] for each in stores if isinstance(each.value, ast.Name)]
+        tables = [last_name(each.value) for each in targets if isinstance(each, ast.Subscript)]
+        if name is not None and len(tables) == 1 and tables[0] is not None:
+            return tables[0], str(name.value)
+    return None
+
+
+def _reads_of(program: Program, table: str) -> Iterator[ast.expr]:
+    """Where a table is read by its last name, and not only given an entry."""
+    for file in program.mentioning(table):
+        for alias in {table, *file.imported_as.get(table, ())}:
+            for use in (*file.names.get(alias, ()), *file.attributes.get(alias, ())):
+                entry = parent_of(use)
+                stored = isinstance(entry, ast.Subscript) and isinstance(entry.ctx, ast.Store)
+                if isinstance(use.ctx, ast.Load) and not stored:
+                    yield use
+
+
+def _names_taken(program: Program, use: ast.expr) -> list[str] | None:
+    """The names by which a use of a table takes entries in a run without options; None where that is open."""
+    entry = parent_of(use)
+    if isinstance(entry, ast.Compare):
+        return []
+    if not isinstance(entry, ast.Subscript) or entry.value is not use:
+        return None
+    known = constant_by_default(program, entry.slice)
+    if known is not None:
+        return [str(known.value)]
+    bindings = program.evaluation.sources(entry.slice) if isinstance(entry.slice, ast.Name) else []
+    listed = getattr(bindings[0].node, "iter", None) if len(bindings) == 1 else None
+    match listed:
+        case ast.Call(func=ast.Attribute(value=text, attr="split"), args=[ast.Constant(value=str() as mark)]):
+            whole = text_by_default(program, text)
+            return None if whole is None else [each.strip() for each in whole.split(mark)]
+        case ast.expr():
+            option = option_of(program, listed)
+            value = program.value(listed if option is None else option.default)
+            named = value.node.elts if isinstance(value, Several) else [None]
+            names = [constant_argument(program, each) for each in named]
+            return None if None in names else [str(each.value) for each in names if each]
+    return None

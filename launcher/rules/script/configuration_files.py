@@ -1,4 +1,5 @@
-"""What the configuration files of a program hold: the YAML and JSON files that lie with it.
+"""What the configuration of a program holds: the YAML and JSON files that lie with it, and YAML that is
+written in the program itself.
 
 A file is chosen where the job's words, the program's own texts or hydra's decorator name it; where nobody
 says which, any of those that have the entry may be it. Files are data of strangers: of a bounded size, read
@@ -18,10 +19,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from launcher.frozen import frozen
-from launcher.program.dataflow import argument_of, constant_argument
+from launcher.program.dataflow import argument_of, constant_argument, origins
 from launcher.program.index import file_of, nodes_within
 from launcher.program.program import NOT_LOOKED_INTO, Program
-from launcher.program.values import Constant
+from launcher.program.values import Constant, like
 from launcher.text.regular_files import read_regular
 
 if TYPE_CHECKING:
@@ -35,6 +36,12 @@ _MOST_ENTRIES = 5_000
 """So many entries of a file are looked at; one whose anchors make more of them is left."""
 _MOST_FOLDERS = 400
 _READERS = ("yaml", "omegaconf", "hydra", "json.load", "yacs", "anyconfig", "mmcv", "mmengine", "toml")
+_TEXTS = {
+    "omegaconf.OmegaConf.create": ("obj", 0),
+    "yaml.safe_load": ("stream", 0),
+    "yaml.load": ("stream", 0),
+}
+"""What reads a document that may be written in the program, and which argument that is."""
 _ROOT = re.compile(
     r"(.*_)?(cfgs?|conf|configs?|configuration|hps?|hparams?|args?|arguments|opts?|options|params?|"
     r"settings?|flags|C)",
@@ -84,7 +91,7 @@ class ConfigurationFiles:
     def entry(self, node: ast.expr, words: Sequence[str] = ()) -> Configured | None:
         """What an expression such as `cfg.train.folder` or `config["folder"]` is in the files of a run, with
         the words on its command line; None for what is no entry, and what the program sets itself."""
-        if not self.are_read or not (spelled := list(_keys_of(node))):
+        if not self.are_read or not (spelled := self._spelled(node)):
             return None
         last = spelled[0][-1]
         if self._is_set(last) or self._program.evaluation.attributes.options.declared.get(last):
@@ -95,10 +102,33 @@ class ConfigurationFiles:
         chosen = self._chosen(words)
         documents = [self._entries(each) for each in chosen or self._beside]
         for keys in spelled:
-            found = [value for each in documents for value in _below(each, keys)]
+            read = [value for each in documents for value in _below(each, keys)]
+            found = [*read, *_below(self._in_program, keys)]
             if found:
-                return Configured(tuple(dict.fromkeys(found)), is_chosen=bool(chosen))
+                return Configured(tuple(dict.fromkeys(found)), is_chosen=bool(chosen) or not read)
         return None
+
+    def _spelled(self, node: ast.expr) -> list[tuple[str, ...]]:
+        return list(_keys_of(node)) or list(_keys_of(self._from_the_whole(node)))
+
+    def _from_the_whole(self, node: ast.expr) -> ast.expr:
+        """`cfg.node.gpus` for `node.gpus` in a function that is given `cfg.node`."""
+        if not isinstance(node, ast.Attribute | ast.Subscript):
+            return node
+        made = origins(self._program, node.value)
+        if len(made) != 1 or not isinstance(made[0], ast.Attribute | ast.Subscript):
+            return node
+        if isinstance(node, ast.Attribute):
+            return like(node, ast.Attribute(made[0], node.attr, ast.Load()))
+        return like(node, ast.Subscript(made[0], node.slice, ast.Load()))
+
+    @cached_property
+    def _in_program(self) -> tuple[Entry, ...]:
+        """The entries of the documents that the program has as texts: `OmegaConf.create(DEFAULTS)`."""
+        given = (argument_of(call, *_TEXTS[name]) for call, name in self._program.calls(*_TEXTS))
+        texts = [constant_argument(self._program, each) for each in given if each is not None]
+        read = [_plain(each.value.encode(), "") for each in texts if each and isinstance(each.value, str)]
+        return tuple(entry for document in read for entry in _flattened(document))
 
     def _is_set(self, key: str) -> bool:
         """Whether the program sets an entry; `self.folder = cfg.folder` sets that of another object."""
@@ -272,11 +302,16 @@ def _parsed(path: Path) -> Any:
             return json.loads(raw)
     except (OSError, ValueError, RecursionError):
         return None
+    return _plain(_FILLED_IN.sub(b"${of_a_template}", raw), str(path))
+
+
+def _plain(raw: bytes, named: str) -> Any:
+    """The plain values of a YAML document; None for one that is not to be read."""
     # Few programs have such a file, and its reader takes as long to import as the lint of a script.
     from launcher.documents import DocumentError, parse_document
 
     try:
-        return parse_document(_FILLED_IN.sub(b"${of_a_template}", raw), str(path), ()).data
+        return parse_document(raw, named, ()).data
     except (ValueError, RecursionError, DocumentError):
         return None
 

@@ -20,9 +20,8 @@ from launcher.program.dataflow import (
     constant_argument,
     has_star_arguments,
     origins,
-    text_beginning,
 )
-from launcher.program.index import FunctionNode, ancestors, file_of, last_name, scope_of
+from launcher.program.index import FunctionNode, ancestors, file_of, last_name, scope_of, statement_of
 from launcher.program.overlapping_starts import starts_side_by_side, torchruns_on_one_port
 from launcher.program.process_environment import (
     ChangedVariable,
@@ -40,7 +39,7 @@ from launcher.program.process_environment import (
 from launcher.program.program import Program
 from launcher.program.ranks.participants import Participants
 from launcher.program.ranks.reachability import runs_wherever, surely_runs
-from launcher.program.surroundings.options import default_of_option
+from launcher.program.surroundings.options import default_of_option, is_taken, text_by_default
 from launcher.program.surroundings.shell_starts import ShellSetting, ShellStarts
 from launcher.program.values import (
     UNKNOWN,
@@ -55,6 +54,7 @@ from launcher.rules import shared_facts
 from launcher.rules.script.findings import (
     finding_at,
     finding_in_shell,
+    related_at,
     texts_by_default,
     wrap_node,
 )
@@ -88,7 +88,6 @@ _SHARED = re.compile(
     r"(?:/mnt|/opt/ml/input/data)?/(?:fsx|efs|lustre|nfs|gpfs)(?:[-_](?!local)[^/]*)?(?:/.*)?", re.IGNORECASE
 )
 """What people call the folders at which they mount network file systems, or their channels."""
-
 
 _EXTENSIONS = ("torch.utils.cpp_extension.load", "torch.utils.cpp_extension.load_inline")
 
@@ -201,26 +200,26 @@ def caches_are_each_hosts_own(program: Program) -> Iterator[Finding]:
     and a compilation that waits for another host's lock. For a hub's cache, which is only downloaded into,
     this is informational.
 
-    A folder counts as shared by its name alone: fsx, efs, lustre, nfs or gpfs at the root, below /mnt or as
-    the name of a channel.
+    Of an option, or a variable with a default, that counts. A folder counts as shared by its name alone: fsx,
+    efs, lustre, nfs or gpfs at the root, below /mnt or as the name of a channel.
 
     Bad: `os.environ["TRITON_CACHE_DIR"] = "/fsx/triton"`. Good: `"/tmp/triton"`, or a folder for each host.
     Source: the sources of DISK002.
     """
     shared = "is on a file system that the hosts share: their ranks write and delete each other's entries"
     for change in changed_variables(program):
-        place = text_beginning(program, change.value) if change.name in _COMPILERS | _HUBS else None
-        if _is_shared(place) and place is not None and is_set_in_every_run(program, change):
+        place = text_by_default(program, change.value) if change.name in _COMPILERS | _HUBS else None
+        if place and _SHARED.fullmatch(place) and is_set_in_every_run(program, change):
             severity = None if change.name in _COMPILERS else Severity.INFO
-            yield _finding(disk.SHARED_CACHE, change, f"{place[0]!r} {shared}", severity)
+            yield _finding(disk.SHARED_CACHE, change, f"{place!r} {shared}", severity)
     builds = [(call, argument_of(call, "build_directory")) for call, _ in program.calls(*_EXTENSIONS)]
     caches = [(call, argument_of(call, "d", 0)) for call, _ in program.calls("torch.hub.set_dir")]
     caches += [(call, argument_of(call, "cache_dir")) for file in program.files for call in file.calls]
     places = [*((*each, None) for each in builds), *((*each, Severity.INFO) for each in caches)]
     for call, given, severity in places:
-        place = None if given is None else text_beginning(program, given)
-        if _is_shared(place) and place is not None:
-            yield finding_at(disk.SHARED_CACHE, call, f"{place[0]!r} {shared}", severity=severity)
+        place = None if given is None else text_by_default(program, given)
+        if place and _SHARED.fullmatch(place):
+            yield finding_at(disk.SHARED_CACHE, call, f"{place!r} {shared}", severity=severity)
 
 
 def setting_findings(program: Program, change: ChangedVariable, value: str) -> Iterator[Finding]:
@@ -276,7 +275,7 @@ def is_set_in_every_run(program: Program, change: ChangedVariable) -> bool:
     if change.only_unset:
         tests = (each for each in ancestors(node) if isinstance(each, ast.If))
         node = next((each for each in tests if _asks_for(program, each.test, change.name)), node)
-    return is_part_of_the_start(program, node)
+    return is_part_of_the_start(program, node) and is_taken(program, change.node)
 
 
 def _asks_for(program: Program, test: ast.expr, name: str) -> bool:
@@ -285,16 +284,11 @@ def _asks_for(program: Program, test: ast.expr, name: str) -> bool:
     return mentions_environment(program, test) and texts <= {name, None, "", "0"}
 
 
-def _is_shared(place: tuple[str, bool] | None) -> bool:
-    """Not one whose end nobody knows, which may be of each host its own."""
-    return place is not None and place[1] and _SHARED.fullmatch(place[0]) is not None
-
-
 def _as_string(change: ChangedVariable, kind: str) -> Fix | None:
     """`str(...)` around the value; not where nobody can say what was meant."""
     if kind in ("NoneType", "list", "tuple", "dict", "set", "bytes"):
         return None
-    if isinstance(change.node, ast.stmt | ast.Call) and change.value not in ast.walk(change.node):
+    if change.value not in ast.walk(change.runs):
         return None  # In a dictionary that is written elsewhere and may serve others.
     return Fix(safe=True, edits=wrap_node(change.value, "str(", ")"))
 
@@ -302,7 +296,9 @@ def _as_string(change: ChangedVariable, kind: str) -> Fix | None:
 def _finding(
     mode: FailureMode, change: ChangedVariable, harm: str, severity: Severity | None = None
 ) -> Finding:
-    return finding_at(mode, change.node, f"{change.name}={harm}", severity=severity)
+    apart = statement_of(change.runs) is not statement_of(change.node)
+    related = [related_at(change.runs, "here it is put into the environment")] if apart else []
+    return finding_at(mode, change.node, f"{change.name}={harm}", severity=severity, related=related)
 
 
 def _in_shell(

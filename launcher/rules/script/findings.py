@@ -13,7 +13,6 @@ from __future__ import annotations
 import ast
 import io
 import operator
-import re
 import tokenize
 import warnings
 from collections.abc import Callable, Iterable, Mapping
@@ -55,7 +54,7 @@ from launcher.program.process_environment import changed_variables, count_on_hos
 from launcher.program.program import Program
 from launcher.program.ranks.reachability import Reachability, never_runs
 from launcher.program.spellings import MOST_SPELLINGS, NOT_WRITTEN, spellings
-from launcher.program.surroundings.options import as_attribute, option_of
+from launcher.program.surroundings.options import SET_ANYWAY, as_attribute, option_of
 from launcher.program.surroundings.shell_starts import ShellSetting, ShellStart
 from launcher.program.values import (
     Constant,
@@ -438,12 +437,6 @@ _OTHER_LAUNCHERS = ("SLURM_", "OMPI_", "PMI_", "PMIX_", "MV2_", "HOROVOD_")
 _OF_EACH_PROCESS = frozenset({"RANK", "LOCAL_RANK", "WORLD_SIZE", "LOCAL_WORLD_SIZE", "GROUP_RANK"})
 """What torchrun tells each process that it starts."""
 
-_SET_ANYWAY = re.compile(
-    r"(SM|SAGEMAKER|AWS|TRAINING|NCCL|FI|CUDA|NVIDIA|LD|PYTHON|TORCH|PYTORCH|MASTER|SLIPWAY|OMP|MKL|HF|LC|XLA|PJRT)"
-    r"[A-Z]*(_.*)?|PATH|HOME|HOST(NAME)?|USER|PWD|LANG|SHELL|TERM|TMPDIR|DEBIAN_FRONTEND"
-)
-"""The names of variables that an image, the service or a launcher may set."""
-
 
 _ORDERS: Mapping[type[ast.cmpop], Callable[[int, int], bool]] = {
     ast.Gt: operator.gt,
@@ -478,7 +471,7 @@ class JobRun:
             return None
         if name in self.job.environment:
             return True
-        known = self.lacks(name) or not (name in _OF_EACH_PROCESS or _SET_ANYWAY.fullmatch(name))
+        known = self.lacks(name) or not (name in _OF_EACH_PROCESS or SET_ANYWAY.fullmatch(name))
         return False if known else None
 
     def truth(self, test: ast.expr) -> bool | None:

@@ -586,7 +586,8 @@ def _call_around(program: Program, backward: ast.Call, wrappers: list[ast.Call])
         ):
             called.append(call.func.value)  # A method of the module makes the loss: `model.module.loss(x)`.
         for each in called:
-            made = origins(program, each) if isinstance(each, ast.Name | ast.Attribute) else ()
+            named = isinstance(each, ast.Name | ast.Attribute | ast.Call)
+            made = origins(program, each) if named else ()
             if made and all(one and _is_bare(program, one, held) for one in made):
                 return None if may_run_wrapped_model(program) else call
     return None

@@ -44,7 +44,7 @@ from launcher.program.ranks.training_loops import (
     trains_within,
 )
 from launcher.program.ranks.truths import Guard
-from launcher.program.surroundings.options import default_of_option
+from launcher.program.surroundings.options import default_of_option, truth_by_default
 from launcher.program.values import (
     DDP,
     INIT_PROCESS_GROUP,
@@ -265,8 +265,9 @@ def _default_number(program: Program, node: ast.expr) -> ast.expr | None:
 def groups_are_destroyed(program: Program) -> Iterator[Finding]:
     """A program that makes a process group and nowhere destroys it: informational.
 
-    A rank that exits with operations pending may keep another one from exiting. Silent about a function that
-    the program never calls; such a one destroys nothing, and the end of a group within it is not its own.
+    A rank that exits with operations pending may keep another one from exiting. What only runs with an option
+    that is off by default does not destroy it. Silent about a function that the program never calls; such a
+    one destroys nothing, and the end of a group within it is not its own.
 
     Bad: a `main()` that ends after training. Good: `dist.destroy_process_group()` as its last line. Source:
     torch.distributed's documentation, on shutdown.
@@ -287,13 +288,16 @@ def groups_are_destroyed(program: Program) -> Iterator[Finding]:
 
 
 def _is_destroyed(program: Program) -> bool:
-    """Whether the program may come to the end of the process group of all ranks."""
+    """Whether the program may come to the end of the group of all ranks: with the defaults that make one."""
+    by_default = partial(truth_by_default, program)
+    is_made = any(not never_runs(program, call, by_default) for call, _ in program.calls(*_MAKING))
     for name in program.known_as({"destroy_process_group"}):
         for file in program.mentioning(name):
             for use in (*file.names.get(name, ()), *file.attributes.get(name, ())):
                 call = parent_of(use)
                 group = argument_of(call, "group", 0) if isinstance(call, ast.Call) else None
-                if _is_behind_an_error(use) or _is_never_come_to(program, use):
+                passed = is_made and never_runs(program, use, by_default)
+                if passed or _is_behind_an_error(use) or _is_never_come_to(program, use):
                     continue
                 made = UNKNOWN if group is None else program.value(group)
                 within = isinstance(made, Instance) and made.name in LIBRARY_TABLES["group_makers"]
@@ -362,7 +366,6 @@ GROUP_RULES = (unused_parameters_are_not_looked_for, groups_have_a_fitting_timeo
 
 
 # Whether the backend that a process group is made with is there.
-
 
 _BY_NAME = ("import_module", "__import__", "exec", "load_module")
 """Calls that may import anything."""

@@ -44,6 +44,7 @@ from launcher.program.ranks.guards import Guards
 from launcher.program.ranks.participants import Participants
 from launcher.program.ranks.reachability import Reachability, never_runs, surely_runs
 from launcher.program.ranks.truths import Guard
+from launcher.program.surroundings.options import is_taken
 from launcher.program.surroundings.shell_starts import ShellStarts
 from launcher.program.values import (
     DDP,
@@ -706,7 +707,6 @@ def settings_suit_the_job(subject: ScriptSubject) -> Iterator[Finding]:
 
     Bad: `os.environ["NCCL_ASYNC_ERROR_HANDLING"] = "1"` with torch 2.2 or later, before which it is right.
     Good: no such line, or the name `TORCH_NCCL_ASYNC_ERROR_HANDLING`.
-
     Source: the sources of NCCL001 and NCCL002.
     """
     from launcher.planning.images import torch_version
@@ -715,7 +715,7 @@ def settings_suit_the_job(subject: ScriptSubject) -> Iterator[Finding]:
     facts = instance_facts(subject.job.resources.instance_type)
     for change in changed_variables(program):
         value = run.value(change.value)
-        if value is None or value.value is None:
+        if value is None or value.value is None or not is_taken(program, change.node, run.value):
             continue
         text = str(value.value).strip()
         always = is_set_in_every_run(program, change)

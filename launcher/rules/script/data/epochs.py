@@ -6,7 +6,7 @@ import ast
 from collections.abc import Iterator
 
 from launcher.failure_modes import data
-from launcher.failure_modes.model import Finding, Fix, Stage
+from launcher.failure_modes.model import Finding, Fix, Severity, Stage
 from launcher.failure_modes.registry import finds
 from launcher.frozen import frozen
 from launcher.program.bindings import branch_arms
@@ -24,6 +24,7 @@ from launcher.program.index import (
 )
 from launcher.program.program import Program
 from launcher.program.ranks.reachability import Reachability, runs_once
+from launcher.program.surroundings.options import is_registered_and_not_taken
 from launcher.program.values import (
     Constant,
     Instance,
@@ -45,9 +46,10 @@ def samplers_know_the_epoch(program: Program) -> Iterator[Finding]:
     The sampler shuffles by its seed and the number of the epoch. That stays 0, and every epoch repeats one
     order, which costs accuracy without any error. Found as well: `set_epoch` on another sampler, such as that
     of the validation, once before the epochs or with a literal, which is the same epoch each time, where no
-    sampler is told the epoch; what stands in a class or function that nobody names is not called. Loaders
-    that Accelerate, Lightning or a Trainer got are told by them. Samplers that are made anew with a seed that
-    counts need no telling. The loader that deepspeed.initialize makes of `training_data` has such a sampler.
+    sampler is told the epoch; what stands in a class or function that nobody names is not called, nor, as a
+    warning, a hook that is kept in a table and that no default takes from it. Loaders that Accelerate,
+    Lightning or a Trainer got are told by them. Samplers that are made anew with a seed that counts need no
+    telling. The loader that deepspeed.initialize makes of `training_data` has such a sampler.
 
     Bad: `for epoch in range(90): train(DataLoader(dataset, sampler=sampler))`
     Good: `for epoch in range(90): sampler.set_epoch(epoch); train(...)`
@@ -88,11 +90,21 @@ def samplers_know_the_epoch(program: Program) -> Iterator[Finding]:
             )
         else:
             epoch = epochs[0]
+            left = [
+                each
+                for file in loaders.program.files
+                for each in file.attributes.get("set_epoch", ())
+                if is_registered_and_not_taken(loaders.program, each)
+            ]
             yield finding_at(
                 data.SET_EPOCH_NEVER_CALLED,
                 epoch.iter if isinstance(epoch, ast.For) else epoch.test,
                 "set_epoch is never called on the sampler: every epoch repeats the same order",
-                related=[sampler_note],
+                severity=Severity.WARNING if left else None,
+                related=[
+                    sampler_note,
+                    *(related_at(each, "called where a run takes it by its name") for each in left[:1]),
+                ],
                 fix=_set_at_the_head(epoch, sampler),
             )
 
@@ -181,6 +193,8 @@ def epoch_calls(loaders: Loaders) -> Iterator[EpochCall]:
         for attribute in file.attributes.get("set_epoch", ()):
             call = parent_of(attribute)
             if program.analysis(Reachability).is_named_nowhere(attribute):
+                continue
+            if is_registered_and_not_taken(program, attribute):
                 continue
             if isinstance(call, ast.Call) and call.func is attribute:
                 epoch = argument_of(call, "epoch", 0)

@@ -303,6 +303,9 @@ def _place(program: Program, path: ast.expr) -> tuple[object, ...]:
     known = text_beginning(program, path)
     if known is not None and known[1]:
         return (known[0],)
+    made = origins(program, path) if isinstance(path, ast.Name | ast.Attribute) else ()
+    if len(made) == 1 and made[0] is not None:
+        path = made[0]  # Who saves and who loads are given it by other names.
     names = [each for each in ast.walk(path) if isinstance(each, ast.Name)]
     values = [(each, program.value(each)) for each in names]
     return (
