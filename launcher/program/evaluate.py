@@ -13,14 +13,8 @@ import builtins
 from collections.abc import Iterator, Sequence
 from functools import partial
 
-from launcher.program.bindings import (
-    CallGraph,
-    ParameterEvaluator,
-    ParserOptions,
-    bind_arguments,
-    reaching_definitions,
-    returns_taken,
-)
+from launcher.program.bindings import reaching_definitions, returns_taken
+from launcher.program.call_graph import CallGraph, ParameterEvaluator, ParserOptions, bind_arguments
 from launcher.program.index import (
     Binding,
     BindingKind,

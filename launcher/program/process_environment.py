@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Set
 from dataclasses import dataclass, replace
 
 from launcher.frozen import frozen
-from launcher.program.bindings import CallSite
+from launcher.program.call_graph import CallSite
 from launcher.program.dataflow import (
     argument_of,
     constant_argument,

@@ -13,7 +13,7 @@ from dataclasses import replace
 from functools import cached_property
 
 from launcher.frozen import frozen
-from launcher.program.bindings import bind_arguments
+from launcher.program.call_graph import bind_arguments
 from launcher.program.dataflow import (
     all_arguments,
     argument_of,

@@ -14,7 +14,8 @@ from collections import deque
 from collections.abc import Callable, Collection, Iterable, Iterator
 from functools import cached_property
 
-from launcher.program.bindings import branch_arms, is_launched
+from launcher.program.bindings import branch_arms
+from launcher.program.call_graph import is_launched
 from launcher.program.dataflow import origins
 from launcher.program.index import (
     COMPREHENSIONS,

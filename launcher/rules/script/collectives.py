@@ -15,7 +15,7 @@ from launcher.failure_modes import checkpoints, ddp
 from launcher.failure_modes.model import Finding, Related, Severity, Stage
 from launcher.failure_modes.registry import finds
 from launcher.frozen import frozen
-from launcher.program.bindings import bind_arguments
+from launcher.program.call_graph import bind_arguments
 from launcher.program.dataflow import argument_of, calls_that_may_make, makes_no_gradients, origins, unmoved
 from launcher.program.index import (
     FunctionNode,

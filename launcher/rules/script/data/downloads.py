@@ -9,7 +9,7 @@ from collections.abc import Collection, Iterator
 from launcher.failure_modes import data
 from launcher.failure_modes.model import Finding, Severity, Stage
 from launcher.failure_modes.registry import finds
-from launcher.program.bindings import CallSite
+from launcher.program.call_graph import CallSite
 from launcher.program.dataflow import all_arguments, argument_of, origins, parts_of
 from launcher.program.index import (
     FunctionNode,

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from launcher.failure_modes import data
 from launcher.failure_modes.model import Finding, Severity, Stage
 from launcher.failure_modes.registry import finds
-from launcher.program.bindings import bind_arguments
+from launcher.program.call_graph import bind_arguments
 from launcher.program.dataflow import argument_of, has_star_arguments, origins
 from launcher.program.index import ancestors, class_of, file_of, last_name, parent_of, scope_of
 from launcher.program.program import Program

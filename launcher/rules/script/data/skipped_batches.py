@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping
 from launcher.failure_modes import data
 from launcher.failure_modes.model import Finding, Severity, Stage
 from launcher.failure_modes.registry import finds
-from launcher.program.bindings import bind_arguments
+from launcher.program.call_graph import bind_arguments
 from launcher.program.dataflow import all_arguments
 from launcher.program.index import ancestors, last_name, parent_of
 from launcher.program.program import Program

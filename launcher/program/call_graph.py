@@ -1,0 +1,684 @@
+"""The calls of a program from the side of who is called, and what they give to parameters.
+
+Parameters have what every call of their function gives them; where it may be called from where nobody sees,
+nothing is known of them.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+
+from launcher.program.index import (
+    PARENT,
+    WRITTEN_OUT,
+    Binding,
+    BindingKind,
+    FileIndex,
+    FunctionNode,
+    ProgramFiles,
+    Scope,
+    class_of,
+    default_of,
+    dotted_name,
+    file_of,
+    function_of_parameter,
+    is_class_method,
+    is_property,
+    is_static,
+    last_name,
+    parameters_of,
+    parent_of,
+    positional_of,
+    scope_of,
+)
+from launcher.program.values import (
+    LIBRARY_TABLES,
+    UNKNOWN,
+    Constant,
+    Defined,
+    Environment,
+    External,
+    Instance,
+    Made,
+    Nothing,
+    RankKind,
+    RankValue,
+    Several,
+    Value,
+    WorldSize,
+    alternatives,
+    calls_of_entries,
+    joined,
+    library_names,
+    like,
+    name_of_table,
+    spread,
+)
+
+
+def read_as_call(use: ast.Attribute) -> ast.Call:
+    """The read of a property as the call that it is, which stands where the read does: also as a test."""
+    call = like(use, ast.Call(use, [], []))
+    call.__dict__[PARENT] = use
+    return call
+
+
+_RANK_STARTERS = library_names("rank_starters")
+_CALLING_EACH = ("map", "submit", "imap", "imap_unordered", "apply_async", "starmap")
+_PROCESSES = frozenset({"multiprocessing.Process", "threading.Thread"})
+_ASKING = tuple(map(External, ("isinstance", "issubclass", "type", "super")))
+_SPAWNED = RankValue(RankKind.LOCAL, "spawn")
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class CallSite:
+    """One call of a function: the expressions of its arguments by parameter, None where that cannot be said.
+
+    `values` are what is known without an expression, such as the index that spawn gives.
+    """
+
+    call: ast.Call
+    arguments: Mapping[str, ast.expr] | None
+    values: Mapping[str, Value] = field(default_factory=dict)
+
+    def given(self, parameter: ast.arg) -> ast.expr | None:
+        """What the call itself gives a parameter; None where that cannot be said, too."""
+        return None if self.arguments is None else self.arguments.get(parameter.arg)
+
+    def given_or_default(self, parameter: ast.arg) -> ast.expr | None:
+        """What a parameter is in the call, by its default where the call does not give it."""
+        function = function_of_parameter(parameter)
+        if self.arguments is None or function is None or parameter.arg in self.values:
+            return None
+        return self.arguments.get(parameter.arg) or default_of(function, parameter.arg)
+
+
+class CallGraph:
+    """The calls of one program, from the side of who is called."""
+
+    def __init__(self, files: ProgramFiles, value: Callable[[ast.expr], Value]) -> None:
+        """Nothing is looked for before somebody asks; `value` says what an expression is."""
+        self.files = files
+        self.value = value
+        self._found: dict[ast.AST, list[CallSite] | None] = {}
+
+    def constructions(self, definition: ast.ClassDef) -> list[ast.Call]:
+        """The calls that make an object of a class by its own name."""
+        files = self.files.mentioning(definition.name)
+        calls = (call for file in files for call in file.calls_of.get(definition.name, ()))
+        return [each for each in calls if self.value(each.func) == Defined(definition)]
+
+    def call_sites(self, function: FunctionNode) -> list[CallSite] | None:
+        """All calls of a function; None where it may be called from where nobody sees."""
+        if function in self._found:
+            return self._found[function]
+        self._found[function] = None  # While we look, others wait in vain.
+        found: list[CallSite] = []
+        for each in self._sites(function):
+            if each is None:
+                return None
+            found.append(each)
+        self._found[function] = found
+        return found
+
+    def call_sites_giving(self, parameter: ast.AST) -> list[CallSite] | None:
+        """The calls that give a parameter its value: all of its function, as `call_sites` has them."""
+        function = function_of_parameter(parameter)
+        return self.call_sites(function) if function else None
+
+    def implementing(self, method: ast.FunctionDef, definition: ast.ClassDef) -> list[ast.ClassDef]:
+        """The classes derived from one that have a method of their own where it has one that only raises."""
+        return [
+            each
+            for file in (self.files.files if _is_abstract(method) else ())
+            for each in file.classes
+            if method.name in file.scopes[each].bindings and self._derives_from(each, definition)
+        ]
+
+    def _derives_from(self, definition: ast.ClassDef, base: ast.ClassDef, depth: int = 5) -> bool:
+        """Whether a class has another one of the program among those that it is derived from."""
+        above = [getattr(self.value(each), "node", None) for each in definition.bases]
+        classes = [each for each in above if isinstance(each, ast.ClassDef)]
+        return base in above or any(depth and self._derives_from(each, base, depth - 1) for each in classes)
+
+    @cached_property
+    def declared_ranks(self) -> frozenset[str]:
+        """What is handed to init_process_group as `rank`, as written: `args.rank`."""
+        files = self.files.mentioning("init_process_group")
+        calls = (each for file in files for each in file.calls_of.get("init_process_group", ()))
+        given = (dotted_name(each.value) for call in calls for each in call.keywords if each.arg == "rank")
+        return frozenset(each for each in given if each is not None and "." in each)
+
+    def _sites(self, function: FunctionNode) -> Iterator[CallSite | None]:
+        owner, name = scope_of(function).node, getattr(function, "name", "")
+        if isinstance(function, ast.Lambda):
+            yield from self._use(function, function, bound=False)
+        elif isinstance(owner, ast.ClassDef) and name == "__init__":
+            yield from self._named(owner.name, owner, function, bound=True)
+        elif isinstance(owner, ast.ClassDef):
+            yield from self._methods(name, function)
+        else:
+            yield from self._named(name, function, function, bound=False)
+
+    def _named(
+        self, name: str, wanted: ast.AST, function: FunctionNode, bound: bool
+    ) -> Iterator[CallSite | None]:
+        """What every use of a function's or class's name says; from other modules also as an attribute, and
+        in a class's own methods as `cls`."""
+        files, own = self.files.mentioning(name), file_of(wanted)
+        for file in files if own in files else (*files, own):
+            itself = {"cls"} if file is own and isinstance(wanted, ast.ClassDef) else set[str]()
+            for alias in {name, *file.imported_as.get(name, ()), *itself}:
+                for use in (*file.names.get(alias, ()), *file.attributes.get(alias, ())):
+                    if _is_of_own_parameter(use, function):
+                        continue  # What `optimizer.step` is in `def step(optimizer)`, its calls tell first.
+                    value = self.value(use)
+                    if isinstance(value, Defined) and value.node is wanted:
+                        yield from self._use(use, function, bound)
+
+    def _methods(self, name: str, function: FunctionNode) -> Iterator[CallSite | None]:
+        if is_property(function):
+            yield from self._reads_of_property(name, function)
+            return
+        if name == "__call__":
+            yield from self._calls_of_objects(function)
+        elif name == "__enter__":
+            yield from self._entries_of_objects(function)
+        for file in self.files.mentioning(name, "getattr"):
+            for use in file.attributes.get(name, ()):
+                for value in alternatives(self.value(use)):
+                    if isinstance(value, Defined):
+                        if value.node is function:
+                            bound = value.owner is not None or is_class_method(function)
+                            yield from self._use(use, function, bound)
+                    elif not isinstance(value, External) and self._may_be(use, function):
+                        yield None
+            yield from self._read_by_getattr(file, function)
+
+    def _may_be(self, use: ast.expr, method: FunctionNode) -> bool:
+        """Whether an attribute of which nobody knows what it is may be a method of this name.
+
+        Not one that an object of the program keeps for itself, and not what is called without an argument
+        that the method needs: of `def train(self, epoch)`, a `model.train()` is another one.
+        """
+        owner = self.value(use.value) if isinstance(use, ast.Attribute) else UNKNOWN
+        if isinstance(owner, Made) and UNKNOWN not in map(self.value, owner.definition.bases):
+            return False
+        call, bound = parent_of(use), not is_static(method)
+        # A decorator may give it more than is written.
+        changed = bound and not isinstance(method, ast.Lambda) and bool(method.decorator_list)
+        if changed or not isinstance(call, ast.Call) or call.func is not use:
+            return True
+        given, owned = bind_arguments(method, call, bound), positional_of(method)[int(bound) :]
+        needed = owned[: len(owned) - min(len(owned), len(method.args.defaults))]
+        return given is None or all(each.arg in given for each in needed)
+
+    def _reads_of_property(self, name: str, method: FunctionNode) -> Iterator[CallSite | None]:
+        """Where a property of objects of its class is read, which runs it; None where it may be one."""
+        for file in self.files.mentioning(name):
+            for use in file.attributes.get(name, ()):
+                if self._is_object(use.value, method):
+                    yield CallSite(read_as_call(use), {})
+                elif getattr(parent_of(use), "func", None) is not use and any(
+                    isinstance(each, Nothing) for each in alternatives(self.value(use.value))
+                ):
+                    yield None
+
+    def _calls_of_objects(self, method: FunctionNode) -> Iterator[CallSite | None]:
+        """The calls `saver(model)` of objects of a method's class; None where there seem to be none."""
+        made = class_of(method)
+        calls = self._calls_of_what_is_kept if made is not None and self._is_named(made) else ()
+        found = [each for each in calls if self._is_object(each.func, method)]
+        yield from [CallSite(each, bind_arguments(method, each, True)) for each in found] or (None,)
+
+    def _is_named(self, made: ast.ClassDef) -> bool:
+        """Whether anything but an import names a class, without which the program makes no object of it."""
+        names = self.files.known_as({made.name})
+        return bool(made.decorator_list) or any(
+            name in file.names or name in file.attributes
+            for name in names
+            for file in self.files.mentioning(name)
+        )
+
+    @cached_property
+    def _calls_of_what_is_kept(self) -> list[ast.Call]:
+        """The calls of what may be an object: of a name that is given a value somewhere, or of no name.
+
+        Most calls are of functions, classes and methods by their own names, and need no evaluation.
+        """
+        kept: set[str] = set()
+        calls = [call for file in self.files.files for call in file.calls]
+        kept.update(each.arg for call in calls for each in call.keywords if each.arg is not None)
+        for file in self.files.files:
+            fields = (last_name(each.__dict__["target"]) for each in file.statements.get(ast.AnnAssign, ()))
+            kept.update(file.set_attributes, file.set_items, filter(None, fields))
+            for scope in file.scopes.values():
+                kept.update(
+                    name for name, bindings in scope.bindings.items() if any(map(_is_of_value, bindings))
+                )
+        kept = self.files.known_as(kept)
+        return [each for each in calls if (name := last_name(each.func)) is None or name in kept]
+
+    def _entries_of_objects(self, method: FunctionNode) -> Iterator[CallSite]:
+        """Where `with` enters an object of a method's class."""
+        opened = (each for file in self.files.files for each in file.statements.get(ast.With, ()))
+        for manager in (each.context_expr for one in opened for each in one.__dict__["items"]):
+            if self._is_object(manager, method):
+                entry = like(manager, ast.Attribute(manager, "__enter__", ast.Load()))
+                yield CallSite(like(manager, ast.Call(entry, [], [])), {})
+
+    def _is_object(self, node: ast.expr, method: FunctionNode) -> bool:
+        """Whether something may be an object of a method's class."""
+        found = alternatives(self.value(node))
+        return any(isinstance(each, Made) and each.definition is class_of(method) for each in found)
+
+    def _read_by_getattr(self, file: FileIndex, method: FunctionNode) -> Iterator[CallSite]:
+        """The calls `getattr(hook, event)(...)` of objects of a method's class, also by a name for it."""
+        for read in file.calls_of.get("getattr", ()):
+            name = getattr(read.args[1], "value", None) if len(read.args) > 1 else ""
+            if name in (None, getattr(method, "name", "")) and self._is_object(read.args[0], method):
+                yield from (
+                    _site_of(method, each, each, True) for each in self._calls_of(read, method) if each
+                )
+
+    def _calls_of(self, use: ast.expr, of: FunctionNode, depth: int = 3) -> Iterator[ast.Call | None]:
+        """The calls of a function that an expression is: its own, by a name for it, and where a loop goes
+        through a list of such; None where it is handed on."""
+        user = parent_of(use)
+        user = parent_of(user) if isinstance(user, ast.ListComp | ast.GeneratorExp) else user
+        target = user.targets[0] if isinstance(user, ast.Assign) else getattr(user, "target", None)
+        tests = ast.Compare | ast.If | ast.UnaryOp
+        if isinstance(user, ast.Call) and user.func is use:
+            yield user
+        elif isinstance(target, ast.Name) and depth:
+            for each in self._uses_of(target.id, scope_of(target).holder_of(target.id)):
+                yield from self._calls_of(each, of, depth - 1)
+        elif isinstance(user, ast.List) or getattr(getattr(user, "func", None), "attr", "") == "append":
+            found = [each for each, functions in self._calls_of_looped if of in functions]
+            yield from found or (None,)
+        elif not isinstance(user, tests) and last_name(getattr(user, "func", use)) != "callable":
+            yield None
+
+    def _uses_of(self, name: str, holder: Scope | None) -> Iterator[ast.Name]:
+        """Where a name of a scope is read."""
+        for use in () if holder is None else file_of(holder.node).names.get(name, ()):
+            if scope_of(use).holder_of(name) is holder and isinstance(use.ctx, ast.Load):
+                yield use
+
+    def _use(self, use: ast.expr, function: FunctionNode, bound: bool) -> Iterator[CallSite | None]:
+        parent = parent_of(use)
+        call = parent_of(parent) if isinstance(parent, ast.keyword) else parent
+        handed = call if isinstance(call, ast.Call) and call.func is not use else None
+        called = self.value(handed.func) if handed and WRITTEN_OUT not in handed.__dict__ else UNKNOWN
+        if isinstance(parent, ast.Return):
+            yield from self._decorating(use, function)
+        elif isinstance(parent, ast.ClassDef):
+            yield from self._inherited(parent, function)
+        elif isinstance(parent, ast.Dict):
+            yield from self._called_entries(parent, function)
+        elif isinstance(parent, ast.Tuple) and (receiving := self._started_with(parent, use)) is not None:
+            for name in receiving:
+                for each in self._calls_of(name, function):
+                    yield None if each is None else CallSite(each, bind_arguments(function, each, bound))
+        elif isinstance(parent, ast.Attribute) or (handed and WRITTEN_OUT in handed.__dict__):
+            return  # A member of a class; a partial application: its calls are calls of the function.
+        elif called in _ASKING:
+            return
+        elif handed and called == External("functools.partial") and handed.args[:1] == [use]:
+            rest = [*handed.args[1:], ast.Starred(use)]  # Whoever calls it gives it.
+            yield _site_of(function, handed, ast.Call(use, rest, handed.keywords), bound)
+        elif handed and isinstance(called, External):
+            yield self._started(called.name, handed, function, bound)
+        elif handed and isinstance(called, Defined) and not isinstance(called.node, ast.ClassDef):
+            yield from self._handed_on(called, handed, use, function)
+        else:
+            for each in self._calls_of(use, function):
+                yield _site_of(function, each, spread(each, self.value), bound) if each else None
+
+    @cached_property
+    def _calls_of_looped(self) -> list[tuple[ast.Call, list[ast.AST | None]]]:
+        """The calls `hook(self)` of what a loop goes through, with the functions that this may be."""
+        calls = [each for file in self.files.files for each in file.calls if isinstance(each.func, ast.Name)]
+        kinds = ({by.kind for by in self._bound(each.func)} for each in calls)
+        looped = [each for each, kind in zip(calls, kinds, strict=True) if kind == {BindingKind.LOOPED}]
+        found = ((each, alternatives(self.value(each.func))) for each in looped)
+        return [(each, [getattr(one, "node", None) for one in values]) for each, values in found]
+
+    def _called_entries(self, table: ast.Dict, function: FunctionNode) -> Iterator[CallSite | None]:
+        """The calls `TABLE[key]()` of an entry of a table that is used for nothing else."""
+        name = name_of_table(table)
+        for file in self.files.mentioning(name) if name else ():
+            names = {name, *file.imported_as.get(name, ())}
+            tables = [kept.get(each, ()) for each in names for kept in (file.names, file.attributes)]
+            for call in calls_of_entries([use for uses in tables for use in uses]):
+                found = alternatives(self.value(call.func)) if call else (UNKNOWN,)
+                nodes = [each.node for each in found if isinstance(each, Defined)]
+                if call and nodes == [function] and len(found) == 1:
+                    yield _site_of(function, call, spread(call, self.value), False)
+                elif function in nodes or UNKNOWN in found:
+                    yield None
+        yield from () if name else (None,)
+
+    def _decorating(self, use: ast.expr, function: FunctionNode) -> Iterator[CallSite | None]:
+        """The calls of the functions that a decorator puts another one in the place of, which it returns."""
+        outer = scope_of(use).function
+        by_outer = outer and [(each, getattr(self.value(by), "node", None)) for each, by in self._decorated]
+        decorated = [each for each, node in by_outer or () if outer and node is outer.node]
+        for each in decorated:
+            bound = isinstance(scope_of(each).node, ast.ClassDef)
+            sites = self.call_sites(each)
+            for site in (None,) if sites is None else sites:
+                seen = site and site.arguments is not None and positional_of(function)
+                given = bind_arguments(function, site.call, bound) if site and seen else None
+                yield CallSite(site.call, given) if site else None
+        if not decorated:
+            yield None
+
+    @cached_property
+    def _decorated(self) -> list[tuple[FunctionNode, ast.expr]]:
+        functions = (each for file in self.files.files for each in file.functions)
+        return [(each, by) for each in functions for by in each.decorator_list]
+
+    def _inherited(self, definition: ast.ClassDef, function: FunctionNode) -> Iterator[CallSite | None]:
+        """The calls of an initialiser by a class that inherits it, or by one that extends it."""
+        own = file_of(definition).scopes[definition].bindings.get("__init__", [])
+        if not own:
+            yield from self._named(definition.name, definition, function, bound=True)
+            return
+        for call in file_of(definition).calls_of.get("__init__", ()):
+            above = call.func.value if isinstance(call.func, ast.Attribute) else None
+            by_super = isinstance(above, ast.Call) and last_name(above.func) == "super"
+            if by_super and scope_of(call).node is own[-1].node:
+                yield CallSite(call, bind_arguments(function, call, True))
+
+    def _started_with(self, given: ast.Tuple, use: ast.expr) -> list[ast.Name] | None:
+        """Where a function that is started as a process reads one of the arguments that it gets: `fn`, for
+        `run` of `Process(target=start, args=(rank, size, run))`; None where nothing is started so."""
+        holder = parent_of(given)
+        call = parent_of(holder) if isinstance(holder, ast.keyword) and holder.arg == "args" else holder
+        started = self.value(call.func) if isinstance(call, ast.Call) else UNKNOWN
+        if not isinstance(call, ast.Call) or not isinstance(started, External):
+            return None
+        targets = [each.value for each in call.keywords if each.arg in ("target", "fn")] or call.args[:1]
+        target = self.value(targets[0]) if targets else UNKNOWN
+        spawns = started.name in _RANK_STARTERS
+        if not isinstance(target, Defined) or not (spawns or started.name in _PROCESSES):
+            return None
+        if isinstance(target.node, ast.ClassDef):
+            return None
+        place = given.elts.index(use) + int(spawns) + int(target.owner is not None)
+        own = file_of(target.node).scopes[target.node]
+        return [
+            use
+            for each in positional_of(target.node)[place : place + 1]
+            for use in self._uses_of(each.arg, own)
+        ]
+
+    def _started(self, name: str, call: ast.Call, function: FunctionNode, bound: bool) -> CallSite | None:
+        """A function that is handed to what starts processes with it."""
+        if name.rpartition(".")[2] in _CALLING_EACH:
+            return CallSite(call, None)
+        given = next((each.value for each in call.keywords if each.arg == "args"), None)
+        if name in _RANK_STARTERS:
+            given = call.args[1] if given is None and len(call.args) > 1 else given
+            return _spawned_site(call, function, [None, *_elements(given)], _SPAWNED, bound)
+        if name in _PROCESSES:
+            elements = _elements(given)
+            first = elements[0] if elements else None
+            if isinstance(first, ast.Name) and self._counts(first):
+                return _spawned_site(call, function, [None, *elements[1:]], _SPAWNED, bound)
+            return _spawned_site(call, function, [*elements], None, bound)
+        return None
+
+    def _counts(self, name: ast.Name) -> bool:
+        """Whether a name is the variable of a loop over range."""
+        found = self._bound(name)
+        over = [each.value for each in found if each.kind is BindingKind.LOOPED]
+        ranges = [each for each in over if isinstance(each, ast.Call) and last_name(each.func) == "range"]
+        return bool(found) and len(ranges) == len(found)
+
+    def _bound(self, name: ast.expr) -> list[Binding]:
+        """What binds a name, wherever that is."""
+        holder = scope_of(name).holder_of(name.id) if isinstance(name, ast.Name) else None
+        return [] if holder is None else holder.bindings[getattr(name, "id", "")]
+
+    def _handed_on(
+        self, called: Defined, call: ast.Call, use: ast.expr, function: FunctionNode
+    ) -> Iterator[CallSite | None]:
+        """A function that is an argument of another function of the program: its calls of that parameter."""
+        receiver = called.node
+        assert not isinstance(receiver, ast.ClassDef)
+        arguments = bind_arguments(receiver, call, called.owner is not None) or {}
+        parameter = next((name for name, value in arguments.items() if value is use), None)
+        if parameter is None:
+            yield None
+            return
+        for name in self._uses_of(parameter, file_of(receiver).scopes[receiver]):
+            for each in self._calls_of(name, function):
+                yield None if each is None else CallSite(each, bind_arguments(function, each, False))
+
+
+def _is_abstract(method: ast.FunctionDef) -> bool:
+    """Whether a method does nothing but say that derived classes have to implement it."""
+    raised = method.body[-1] if len(method.body) <= 2 else None  # What stands before is what it is for.
+    thrown = raised.exc if isinstance(raised, ast.Raise) and raised.exc is not None else None
+    marks = [*method.decorator_list, *([] if thrown is None else [thrown])]
+    names = {last_name(each.func if isinstance(each, ast.Call) else each) for each in marks}
+    return not names.isdisjoint({"NotImplementedError", "abstractmethod"})
+
+
+def is_launched(function: FunctionNode) -> bool:
+    """Whether a function is what the launcher of torch_xla calls, with the number of the worker."""
+    at_top = isinstance(scope_of(function).node, ast.Module)
+    return at_top and not isinstance(function, ast.Lambda) and function.name == "_mp_fn"
+
+
+def _is_of_value(binding: Binding) -> bool:
+    """Whether a binding gives its name a value, as a property does, unlike other definitions and imports."""
+    if binding.kind is BindingKind.DEFINED:
+        return bool(getattr(binding.node, "decorator_list", ()))
+    return binding.kind is not BindingKind.IMPORTED
+
+
+def _is_of_own_parameter(use: ast.expr, function: FunctionNode) -> bool:
+    """Whether something is an attribute of what a function itself is given."""
+    owner = use.value if isinstance(use, ast.Attribute) else None
+    names = {each.arg for each in parameters_of(function)}
+    return isinstance(owner, ast.Name) and owner.id in names and scope_of(use).node is function
+
+
+def bind_arguments(function: FunctionNode, call: ast.Call, bound: bool) -> dict[str, ast.expr] | None:
+    """The arguments of a call by the parameters; None where a `*` or `**` hides which are which."""
+    if any(isinstance(each, ast.Starred) for each in call.args):
+        return None
+    if any(each.arg is None for each in call.keywords):
+        return None
+    positional = [each.arg for each in positional_of(function)][int(bound) :]
+    found = dict(zip(positional, call.args, strict=False))
+    if function.args.vararg is not None:
+        found[function.args.vararg.arg] = like(call, ast.Tuple(call.args[len(positional) :], ast.Load()))
+    names = {each.arg for each in parameters_of(function)}
+    return found | {name: each.value for each in call.keywords if (name := each.arg) and name in names}
+
+
+def _site_of(function: FunctionNode, call: ast.Call, spelled: ast.Call, bound: bool) -> CallSite:
+    """A call of a function; where stars hide the rest, what stands before is known all the same."""
+    stars = [number for number, each in enumerate(spelled.args) if isinstance(each, ast.Starred)]
+    named = [each for each in spelled.keywords if each.arg is not None]
+    if not (stars or named != spelled.keywords) or function.args.vararg or function.args.kwarg:
+        return CallSite(call, bind_arguments(function, spelled, bound))
+    shown = ast.Call(call.func, spelled.args[: stars[0]] if stars else spelled.args, named)
+    found = bind_arguments(function, shown, bound) or {}
+    hidden = [each.arg for each in parameters_of(function) if each.arg not in found]
+    return CallSite(call, found, dict.fromkeys(hidden, UNKNOWN))
+
+
+def _spawned_site(
+    call: ast.Call, function: FunctionNode, given: list[ast.expr | None], first: Value | None, bound: bool
+) -> CallSite:
+    positional = [each.arg for each in positional_of(function)][int(bound) :]
+    arguments = {name: value for name, value in zip(positional, given, strict=False) if value is not None}
+    values: dict[str, Value] = {positional[0]: first} if first is not None and positional else {}
+    return CallSite(call, arguments, values)
+
+
+def _elements(node: ast.expr | None) -> list[ast.expr | None]:
+    return [*node.elts] if isinstance(node, ast.Tuple | ast.List) else []
+
+
+class ParameterEvaluator:
+    """The parameters of one program's functions."""
+
+    def __init__(
+        self,
+        callers: CallGraph,
+        value: Callable[[ast.expr], Value],
+        being_evaluated: set[ast.AST],
+        given_up: Callable[[], int],
+    ) -> None:
+        """Nothing is evaluated before somebody asks; `being_evaluated` is what others are finding out, and
+        `given_up` how often something lay too deep for them."""
+        self.callers = callers
+        self.value_of = value
+        self.being_evaluated = being_evaluated
+        self.given_up = given_up
+        self._known: dict[ast.AST, Value] = {}
+
+    def value(self, parameter: ast.AST, environment: Environment | None) -> Value:
+        """What a parameter is in a call with these arguments, or in every call."""
+        if environment is not None and parameter in environment:
+            return environment[parameter]
+        known = self._known.get(parameter)
+        if known is not None:
+            return known
+        if parameter in self.being_evaluated:
+            return Nothing.ITSELF
+        self.being_evaluated.add(parameter)
+        given_up = self.given_up()
+        try:
+            found = self._of_every_call(parameter)
+        finally:
+            self.being_evaluated.discard(parameter)
+        if found is not Nothing.ITSELF and given_up == self.given_up():
+            self._known[parameter] = found
+        return found
+
+    def _of_every_call(self, parameter: ast.AST) -> Value:
+        assert isinstance(parameter, ast.arg)
+        function = function_of_parameter(parameter)
+        if function is None:
+            return UNKNOWN
+        declared = self._annotated(parameter)
+        owner = scope_of(function).node
+        if isinstance(owner, ast.ClassDef) and not is_static(function):
+            positional = positional_of(function)
+            if positional and positional[0] is parameter:
+                return Defined(owner) if is_class_method(function) else Made(owner)
+        if is_launched(function) and positional_of(function)[:1] == [parameter]:
+            return _SPAWNED
+        if not (calls := self.callers.call_sites(function)):
+            return declared
+        found = joined(
+            call.values[parameter.arg] if parameter.arg in call.values else self._given(call, parameter)
+            for call in calls
+        )
+        return declared if found is UNKNOWN else found
+
+    def _given(self, call: CallSite, parameter: ast.arg) -> Value:
+        function = function_of_parameter(parameter)
+        if function is not None and parameter is function.args.vararg and call.arguments is not None:
+            rest = [each for each in call.call.args if each not in call.arguments.values()]
+            return Several(like(call.call, ast.Tuple(rest, ast.Load())))
+        given = call.given_or_default(parameter)
+        return UNKNOWN if given is None else self.value_of(given)
+
+    def _annotated(self, parameter: ast.arg) -> Value:
+        """An object of the class that the parameter's annotation names."""
+        annotation = parameter.annotation
+        if isinstance(annotation, ast.BinOp):  # Such as `Accelerator | None`.
+            annotation = annotation.left
+        if not isinstance(annotation, ast.Name | ast.Attribute):
+            return UNKNOWN
+        named = self.value_of(annotation)
+        if isinstance(named, Defined) and isinstance(named.node, ast.ClassDef):
+            return Made(named.node)
+        if isinstance(named, External) and named.name.rpartition(".")[2][:1].isupper():
+            return Instance(named.name, ast.Call(annotation, [], []))
+        return UNKNOWN
+
+
+class ParserOptions:
+    """The options of one program's own parsers that hold ranks, by the launcher or by their defaults."""
+
+    def __init__(
+        self,
+        files: ProgramFiles,
+        value: Callable[[ast.expr], Value],
+        value_of_binding: Callable[[Binding, Environment | None], Value],
+    ) -> None:
+        """Nothing is looked for before somebody asks."""
+        self.files = files
+        self.value = value
+        self.value_of_binding = value_of_binding
+
+    def value_of_option(self, name: str) -> Value:
+        """The rank or size that an option of this name holds; UNKNOWN for all others."""
+        if name == "local_rank" and self.takes_local_rank and not self._is_set_otherwise:
+            return RankValue(RankKind.LOCAL, "--local_rank")
+        default = joined(map(self.value, self.defaults(name)))
+        return default if isinstance(default, RankValue | WorldSize) else UNKNOWN
+
+    @cached_property
+    def _is_set_otherwise(self) -> bool:
+        """Whether an option `local_rank` may become another rank: the ranks of the hosts before are added."""
+        return any(
+            binding.kind is BindingKind.CHANGED or not self._keeps_local(binding)
+            for file in self.files.mentioning("local_rank")
+            for binding in file.set_attributes.get("local_rank", ())
+        )
+
+    def _keeps_local(self, binding: Binding) -> bool:
+        """Whether what an attribute is set to is the rank on the host, or a literal."""
+        if isinstance(binding.value, ast.Attribute) and binding.value.attr == "local_rank":
+            return True  # `self.local_rank = args.local_rank`.
+        value = self.value_of_binding(binding, None)
+        return isinstance(value, Constant) or (isinstance(value, RankValue) and value.kind is RankKind.LOCAL)
+
+    @cached_property
+    def declared(self) -> dict[str, list[ast.Call]]:
+        """Where the options of the program's parsers are declared, by the names under which they are read.
+
+        That is `dest`, or the first long option, or the first word (Python documentation, argparse).
+        """
+        found: dict[str, list[ast.Call]] = {}
+        for file in self.files.mentioning("add_argument"):
+            for call in file.calls_of.get("add_argument", ()):
+                name = self._name_of_option(call)
+                if name is not None:
+                    found.setdefault(name, []).append(call)
+        return found
+
+    def _name_of_option(self, call: ast.Call) -> str | None:
+        for value in (self.value(each.value) for each in call.keywords if each.arg == "dest"):
+            return value.value if isinstance(value, Constant) and isinstance(value.value, str) else None
+        words = [each.value for each in call.args if isinstance(each, ast.Constant)]
+        texts = [word for word in words if isinstance(word, str)]
+        long = [word for word in texts if word.startswith("--")] or texts
+        return long[0].lstrip("-").replace("-", "_") if long else None
+
+    def defaults(self, name: str) -> list[ast.expr]:
+        """The defaults that are declared for an option."""
+        calls = self.declared.get(name, ())
+        return [each.value for call in calls for each in call.keywords if each.arg == "default"]
+
+    @cached_property
+    def takes_local_rank(self) -> bool:
+        """Whether a parser of the program has the option that launchers hand over."""
+        files, options = self.files.mentioning("add_argument"), LIBRARY_TABLES["local_rank_options"]
+        calls = (each for file in files for each in file.calls_of.get("add_argument", ()))
+        return any(
+            isinstance(each, ast.Constant) and each.value in options for call in calls for each in call.args
+        )
