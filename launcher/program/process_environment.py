@@ -242,9 +242,8 @@ class _EnvironmentChanges:
 
     def _is_left_out(self, given: Mapping[str, ast.expr], runs: ast.AST) -> bool:
         """Whether a test around it is surely false for an element: `if group == wanted`."""
-        tests = [
-            with_names_replaced(each.test, given) for each in ancestors(runs) if isinstance(each, ast.If)
-        ]
+        around = (each.test for each in ancestors(runs) if isinstance(each, ast.If))
+        tests = [with_names_replaced(each, given) for each in around]
         parts = [part for each in tests for part in (each.values if isinstance(each, ast.BoolOp) else [each])]
         whole = not any(isinstance(getattr(each, "op", None), ast.Or) for each in tests)
         return whole and any(self.program.value(each) == Constant(False) for each in parts)

@@ -15,7 +15,6 @@ from launcher.program.bindings import are_exclusive, branch_arms
 from launcher.program.dataflow import (
     all_arguments,
     argument_of,
-    averages_models,
     calls_surely_run,
     calls_that_may_make,
     may_run_wrapped_model,
@@ -33,6 +32,7 @@ from launcher.program.index import (
     statement_of,
 )
 from launcher.program.program import Program
+from launcher.program.ranks.model_averaging import averages_models
 from launcher.program.ranks.participants import Participants, conditions_of, entered_under, shared_conditions
 from launcher.program.ranks.reachability import Reachability
 from launcher.program.ranks.training_loops import (
