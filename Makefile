@@ -44,13 +44,13 @@ demo: setup
 	@echo; echo "== A distributed training, here: 2 simulated hosts x 2 processes"
 	@$(BIN)/launch examples/ddp/job.yaml --local
 
-# Every behaviour at least once.
+# Every behaviour at least once. Three processes for two cores, as some tests mostly wait.
 test: setup
-	$(BIN)/python -m pytest -n 2 --dist worksteal
+	$(BIN)/python -m pytest -n 3 --dist worksteal
 
 # What repeats them over all combinations, points in time, kinds of faults, examples or logs.
 test-all: setup
-	$(BIN)/python -m pytest -n 2 --dist worksteal -m "exhaustive and not second_day and not gallery"
+	$(BIN)/python -m pytest -n 3 --dist worksteal -m "exhaustive and not second_day and not gallery"
 
 # Every example with --local, with what it requires from the package index.
 gallery: setup

@@ -23,7 +23,7 @@ import pytest
 
 T = TypeVar("T")
 
-ONE_IN = 5
+ONE_IN = 8
 """Of so many texts `make test` looks at one."""
 
 

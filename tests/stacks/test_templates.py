@@ -201,11 +201,17 @@ def test_any_valid_file_becomes_stacks(
     assert "missing" not in json.loads((synthesized.folder / "manifest.json").read_text())
 
 
-@settings(max_examples=100, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck))
-@given(data=st.data())
+@pytest.mark.parametrize("examples", [30, pytest.param(100, marks=pytest.mark.exhaustive)])
 def test_file_with_any_value_replaced_is_refused_with_code_and_place_or_becomes_stacks(
-    data: st.DataObject, tmp_path_factory: pytest.TempPathFactory
+    examples: int, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
+    bounds = settings(
+        max_examples=examples, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck)
+    )
+    bounds(given(data=st.data())(_replace_any_value))(tmp_path_factory=tmp_path_factory)
+
+
+def _replace_any_value(data: st.DataObject, tmp_path_factory: pytest.TempPathFactory) -> None:
     text = (ROOT / "clusters" / "p5-large.yaml").read_text()
     file = yaml.safe_load(text)
     holder: Any = file

@@ -14,7 +14,7 @@ from tests.emulator.deployed_controller import DeployedController
 from tests.emulator.sagemaker import Ending
 from tests.logs.cases import LogCase, log_cases
 
-PARTS = 64
+PARTS = 128
 NO_REASON = "AlgorithmError: See job logs for more information"
 """What the service gives as the reason where it knows none."""
 

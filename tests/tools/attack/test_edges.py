@@ -43,7 +43,7 @@ def test_what_is_attacked_holds(kind: str) -> None:
 
 
 def test_every_way_of_being_wrong_is_seen(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("tools.attack.edges.trying._LEFT_SECONDS", 0.2)
+    monkeypatch.setattr("tools.attack.edges.trying._LEFT_SECONDS", 1.0)
     attacks = [Attack("none", run, "none", (), "", "", run, {}, expected) for run, expected in WRONG.values()]
     assert [each.wrong for each in try_all(attacks)] == [(wrong,) for wrong in WRONG]
 
