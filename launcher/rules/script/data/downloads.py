@@ -22,7 +22,7 @@ from launcher.program.index import (
     scope_of,
 )
 from launcher.program.process_environment import COMMANDS, process_starts
-from launcher.program.program import Program
+from launcher.program.program import Program, joining_calls
 from launcher.program.ranks.guards import Guards, branches_leaving_before, is_in_body
 from launcher.program.ranks.participants import Participants
 from launcher.program.ranks.reachability import Reachability
@@ -70,11 +70,6 @@ FETCHING = (
 
 DATASETS = ("torchvision.datasets.", "torchaudio.datasets.")
 """How the names of data sets begin that are downloaded into a folder."""
-_GROUP = (
-    "torch.distributed.init_process_group",
-    "deepspeed.init_distributed",
-    "horovod.torch.init",
-)
 EXISTENCE = frozenset(
     {"os.path.exists", "os.path.isfile", "os.path.isdir"}
     | {"pathlib.Path.exists", "pathlib.Path.is_file", "pathlib.Path.is_dir"}
@@ -141,7 +136,7 @@ def one_rank_downloads(program: Program) -> Iterator[Finding]:
     fetching = {call for call, _ in found}
     found += [each for each in _caches(program) if each[0] not in fetching]
     if not found or not program.analysis(Reachability).joins_others(
-        call for call, _ in program.calls(*_GROUP)
+        call for call, _ in joining_calls(program)
     ):
         return
     paths = _Paths(program, [call for call, _ in found])

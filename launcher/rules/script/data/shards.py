@@ -466,6 +466,9 @@ def _handed_on(program: Program, value: ast.expr) -> Iterator[list[ast.expr]]:
         yield _uses_of_result(program, parent, None)
     elif isinstance(parent, ast.Tuple) and isinstance(outer := parent_of(parent), ast.Return):
         yield _uses_of_result(program, outer, parent.elts.index(value))
+    elif isinstance(parent, ast.Call) and last_name(parent.func) == "extend" and value in parent.args:
+        if isinstance(parent.func, ast.Attribute):
+            yield list(uses_of_target(parent.func.value))
     elif isinstance(parent, ast.Call | ast.keyword):
         yield from _as_parameter(program, value, parent)
 
