@@ -51,6 +51,7 @@ from launcher.program.values import (
     WorldSize,
     alternatives,
     calls_of_entries,
+    is_set_by_method,
     joined,
     library_names,
     like,
@@ -77,12 +78,14 @@ _SPAWNED = RankValue(RankKind.LOCAL, "spawn")
 class CallSite:
     """One call of a function: the expressions of its arguments by parameter, None where that cannot be said.
 
-    `values` are what is known without an expression, such as the index that spawn gives.
+    `values` are what is known without an expression, such as the index that spawn gives; `is_sure` is False
+    where it may be a call of something else.
     """
 
     call: ast.Call
     arguments: Mapping[str, ast.expr] | None
     values: Mapping[str, Value] = field(default_factory=dict)
+    is_sure: bool = True
 
     def given(self, parameter: ast.arg) -> ast.expr | None:
         """What the call itself gives a parameter; None where that cannot be said, too."""
@@ -104,6 +107,7 @@ class CallGraph:
         self.files = files
         self.value = value
         self._found: dict[ast.AST, list[CallSite] | None] = {}
+        self._asked: dict[FileIndex, Mapping[str, list[ast.Attribute]]] = {}
 
     def constructions(self, definition: ast.ClassDef) -> list[ast.Call]:
         """The calls that make an object of a class by its own name."""
@@ -118,11 +122,15 @@ class CallGraph:
         self._found[function] = None  # While we look, others wait in vain.
         found: list[CallSite] = []
         for each in self._sites(function):
-            if each is None:
+            if each is None or not each.is_sure:
                 return None
             found.append(each)
         self._found[function] = found
         return found
+
+    def possible_sites(self, function: FunctionNode) -> list[CallSite]:
+        """The calls that are of a function, or of a method of its name of which nobody knows whose it is."""
+        return [each for each in self._sites(function) if each is not None]
 
     def call_sites_giving(self, parameter: ast.AST) -> list[CallSite] | None:
         """The calls that give a parameter its value: all of its function, as `call_sites` has them."""
@@ -195,7 +203,13 @@ class CallGraph:
                             bound = value.owner is not None or is_class_method(function)
                             yield from self._use(use, function, bound)
                     elif not isinstance(value, External) and self._may_be(use, function):
-                        yield None
+                        call = parent_of(use)
+                        called = isinstance(call, ast.Call) and call.func is use
+                        yield (
+                            CallSite(call, bind_arguments(function, call, True), is_sure=False)
+                            if called
+                            else None
+                        )
             yield from self._read_by_getattr(file, function)
 
     def _may_be(self, use: ast.expr, method: FunctionNode) -> bool:
@@ -207,6 +221,8 @@ class CallGraph:
         owner = self.value(use.value) if isinstance(use, ast.Attribute) else UNKNOWN
         if isinstance(owner, Made) and UNKNOWN not in map(self.value, owner.definition.bases):
             return False
+        if isinstance(use, ast.Attribute) and self._is_asked_for_more(use, method):
+            return False
         call, bound = parent_of(use), not is_static(method)
         # A decorator may give it more than is written.
         changed = bound and not isinstance(method, ast.Lambda) and bool(method.decorator_list)
@@ -215,6 +231,58 @@ class CallGraph:
         given, owned = bind_arguments(method, call, bound), positional_of(method)[int(bound) :]
         needed = owned[: len(owned) - min(len(owned), len(method.args.defaults))]
         return given is None or all(each.arg in given for each in needed)
+
+    def _is_asked_for_more(self, use: ast.Attribute, method: FunctionNode) -> bool:
+        """Whether what has an attribute is asked for others beside it that no object of the method's class
+        has: of `self.model.train()` beside `self.model.parameters()` the model is no trainer."""
+        own, owner = class_of(method), dotted_name(use.value)
+        members = None if own is None else self._members_of(own)
+        if members is None or owner is None:
+            return False
+        kept = owner.startswith("self.")
+        place = class_of(within.node) if kept and (within := scope_of(use).function) else None
+        return any(
+            isinstance(each.ctx, ast.Load) and each.attr not in members
+            for each in self._asked_of(file_of(use)).get(owner, ())
+            if (
+                scope_of(each) is scope_of(use)
+                or (kept and place is not None and self._stands_in(each, place))
+            )
+        )
+
+    def _stands_in(self, node: ast.AST, definition: ast.ClassDef) -> bool:
+        within = scope_of(node).function
+        return within is not None and class_of(within.node) is definition
+
+    def _asked_of(self, file: FileIndex) -> Mapping[str, list[ast.Attribute]]:
+        """The attributes that a file reads, by what they are read of, as written."""
+        if file not in self._asked:
+            found: dict[str, list[ast.Attribute]] = {}
+            for reads in file.attributes.values():
+                for each in reads:
+                    owner = dotted_name(each.value) if isinstance(each, ast.Attribute) else None
+                    if owner is not None:
+                        found.setdefault(owner, []).append(each)
+            self._asked[file] = found
+        return self._asked[file]
+
+    def _members_of(self, definition: ast.ClassDef, depth: int = 5) -> set[str] | None:
+        """The names of all that objects of a class have; None where they may have others."""
+        file = file_of(definition)
+        names = {*file.scopes[definition].bindings, *file.set_attributes, "__class__", "__dict__"}
+        if not depth or names & {"__getattr__", "__getattribute__"} or definition.keywords:
+            return None
+        for base in map(self.value, definition.bases):
+            node = base.node if isinstance(base, Defined) else None
+            above = self._members_of(node, depth - 1) if isinstance(node, ast.ClassDef) else None
+            if above is None and base != External("object"):
+                return None
+            names |= above or set()
+        derived = [each for one in self.files.files for each in one.classes if each is not definition]
+        below = [each for each in derived if depth == 5 and self._derives_from(each, definition)]
+        for each in below:
+            names |= {*file_of(each).scopes[each].bindings, *file_of(each).set_attributes}
+        return names
 
     def _reads_of_property(self, name: str, method: FunctionNode) -> Iterator[CallSite | None]:
         """Where a property of objects of its class is read, which runs it; None where it may be one."""
@@ -626,24 +694,32 @@ class ParserOptions:
 
     def value_of_option(self, name: str) -> Value:
         """The rank or size that an option of this name holds; UNKNOWN for all others."""
-        if name == "local_rank" and self.takes_local_rank and not self._is_set_otherwise:
+        if self._is_local_rank(name) and not self._is_set_otherwise(name):
             return RankValue(RankKind.LOCAL, "--local_rank")
         default = joined(map(self.value, self.defaults(name)))
         return default if isinstance(default, RankValue | WorldSize) else UNKNOWN
 
-    @cached_property
-    def _is_set_otherwise(self) -> bool:
-        """Whether an option `local_rank` may become another rank: the ranks of the hosts before are added."""
+    def _is_local_rank(self, name: str) -> bool:
+        """Whether an option is the one that launchers hand over, under this name: `dest="rank"`."""
+        if name == "local_rank":
+            return self.takes_local_rank
+        calls = self.declared.get(name, ())
+        return bool(calls) and all(map(_is_handed_over, calls))
+
+    def _is_set_otherwise(self, name: str) -> bool:
+        """Whether such an option may become another rank: the ranks of the hosts before are added."""
         return any(
-            binding.kind is BindingKind.CHANGED or not self._keeps_local(binding)
-            for file in self.files.mentioning("local_rank")
-            for binding in file.set_attributes.get("local_rank", ())
+            binding.kind is BindingKind.CHANGED or not self._keeps_local(binding, name)
+            for file in self.files.mentioning(name)
+            for binding in file.set_attributes.get(name, ())
         )
 
-    def _keeps_local(self, binding: Binding) -> bool:
+    def _keeps_local(self, binding: Binding, name: str) -> bool:
         """Whether what an attribute is set to is the rank on the host, or a literal."""
-        if isinstance(binding.value, ast.Attribute) and binding.value.attr == "local_rank":
+        if isinstance(binding.value, ast.Attribute) and binding.value.attr == name:
             return True  # `self.local_rank = args.local_rank`.
+        if name != "local_rank" and is_set_by_method(binding):
+            return True  # Another object's, as the option has a name that others have too.
         value = self.value_of_binding(binding, None)
         return isinstance(value, Constant) or (isinstance(value, RankValue) and value.kind is RankKind.LOCAL)
 
@@ -677,8 +753,11 @@ class ParserOptions:
     @cached_property
     def takes_local_rank(self) -> bool:
         """Whether a parser of the program has the option that launchers hand over."""
-        files, options = self.files.mentioning("add_argument"), LIBRARY_TABLES["local_rank_options"]
-        calls = (each for file in files for each in file.calls_of.get("add_argument", ()))
-        return any(
-            isinstance(each, ast.Constant) and each.value in options for call in calls for each in call.args
-        )
+        files = self.files.mentioning("add_argument")
+        return any(_is_handed_over(each) for file in files for each in file.calls_of.get("add_argument", ()))
+
+
+def _is_handed_over(option: ast.Call) -> bool:
+    """Whether an option that is declared is the one that launchers hand over."""
+    named = LIBRARY_TABLES["local_rank_options"]
+    return any(isinstance(each, ast.Constant) and each.value in named for each in option.args)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Iterator
+from typing import TypeGuard
 
 from launcher.failure_modes import checkpoints
 from launcher.failure_modes.model import Finding, Severity, Stage
@@ -15,10 +16,11 @@ from launcher.program.index import ancestors_in_function, file_of, last_name, sc
 from launcher.program.process_environment import is_for_one_host
 from launcher.program.program import Program, calls_as_given, joining_calls
 from launcher.program.ranks.guards import Guards
-from launcher.program.ranks.participants import Participants
+from launcher.program.ranks.participants import OpenParticipants, Participants
 from launcher.program.ranks.reachability import Reachability
-from launcher.program.ranks.truths import Guard
+from launcher.program.ranks.truths import Guard, Truth
 from launcher.program.ranks.uniformity import (
+    OpenUniformity,
     Uniformity,
     own_calls,
     source_of_difference,
@@ -87,8 +89,11 @@ def one_rank_writes_a_file(program: Program) -> Iterator[Finding]:
         if path is None or (name in _DOCUMENTS and path is argument_of(call, *where)):
             continue
         who = participants.ranks_running(call)
+        of_hosts = who if who is not None else program.analysis(OpenParticipants).ranks_running(call)
         written = ast.unparse(path)
-        if not participants.uniformity.is_uniform(path):
+        if _is_one_of_each_host(program, of_hosts) and program.analysis(OpenUniformity).is_uniform(path):
+            yield from _saved_by_hosts(program, call, path, of_hosts, severity or told)
+        elif not participants.uniformity.is_uniform(path):
             if who is True:
                 yield from _overwritten_by_hosts(program, call, path, severity)
         elif who is True:
@@ -114,23 +119,29 @@ def one_rank_writes_a_file(program: Program) -> Iterator[Finding]:
                 severity=severity or told,
                 related=[related_at(counted, "true on every rank")],
             )
-        elif (
-            isinstance(who, Guard)
-            and who.kind is RankKind.LOCAL
-            and who.members == frozenset({0})
-            and not who.outside
-            and not _is_spawned(program, who)
-            and not is_a_hosts_own(program, path)
-        ):
-            yield finding_at(
-                checkpoints.RANKS_WRITE_SAME_FILE,
-                call,
-                f"one rank of every host saves to `{written}`: on a file system that the hosts share, or in "
-                "the one S3 prefix that their checkpoint folders go to, they overwrite each other",
-                remedy="Save on global rank 0 alone, or put the host's number into the name.",
-                severity=severity or told or Severity.WARNING,
-                related=[] if who.test is None else [related_at(who.test, "true on one rank of every host")],
-            )
+
+
+def _is_one_of_each_host(program: Program, who: Truth) -> TypeGuard[Guard]:
+    """Whether one rank of every host comes to a statement; the number that `spawn` gives is the rank."""
+    if not isinstance(who, Guard) or who.kind is not RankKind.LOCAL:
+        return False
+    return who.members == frozenset({0}) and not who.outside and not _is_spawned(program, who)
+
+
+def _saved_by_hosts(
+    program: Program, call: ast.Call, path: ast.expr, who: Guard, severity: Severity | None
+) -> Iterator[Finding]:
+    """A path that is the same on all hosts, of each of which one rank saves."""
+    if not is_a_hosts_own(program, path):
+        yield finding_at(
+            checkpoints.RANKS_WRITE_SAME_FILE,
+            call,
+            f"one rank of every host saves to `{ast.unparse(path)}`: on a file system that the hosts share, "
+            "or in the one S3 prefix that their checkpoint folders go to, they overwrite each other",
+            remedy="Save on global rank 0 alone, or put the host's number into the name.",
+            severity=severity or Severity.WARNING,
+            related=[] if who.test is None else [related_at(who.test, "true on one rank of every host")],
+        )
 
 
 _OR_BY_NAME = "or put the rank into the file's name where each rank holds another part."
