@@ -72,6 +72,7 @@ _CALLING_EACH = ("map", "submit", "imap", "imap_unordered", "apply_async", "star
 _PROCESSES = frozenset({"multiprocessing.Process", "threading.Thread"})
 _ASKING = tuple(map(External, ("isinstance", "issubclass", "type", "super")))
 _SPAWNED = RankValue(RankKind.LOCAL, "spawn")
+_DEEPEST_CLASS = 5
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -237,22 +238,8 @@ class CallGraph:
         has: of `self.model.train()` beside `self.model.parameters()` the model is no trainer."""
         own, owner = class_of(method), dotted_name(use.value)
         members = None if own is None else self._members_of(own)
-        if members is None or owner is None:
-            return False
-        kept = owner.startswith("self.")
-        place = class_of(within.node) if kept and (within := scope_of(use).function) else None
-        return any(
-            isinstance(each.ctx, ast.Load) and each.attr not in members
-            for each in self._asked_of(file_of(use)).get(owner, ())
-            if (
-                scope_of(each) is scope_of(use)
-                or (kept and place is not None and self._stands_in(each, place))
-            )
-        )
-
-    def _stands_in(self, node: ast.AST, definition: ast.ClassDef) -> bool:
-        within = scope_of(node).function
-        return within is not None and class_of(within.node) is definition
+        asked = self._asked_of(file_of(use)).get(owner, ()) if owner and members is not None else ()
+        return any(each.attr not in (members or ()) and _place_of(each) is _place_of(use) for each in asked)
 
     def _asked_of(self, file: FileIndex) -> Mapping[str, list[ast.Attribute]]:
         """The attributes that a file reads, by what they are read of, as written."""
@@ -266,7 +253,7 @@ class CallGraph:
             self._asked[file] = found
         return self._asked[file]
 
-    def _members_of(self, definition: ast.ClassDef, depth: int = 5) -> set[str] | None:
+    def _members_of(self, definition: ast.ClassDef, depth: int = _DEEPEST_CLASS) -> set[str] | None:
         """The names of all that objects of a class have; None where they may have others."""
         file = file_of(definition)
         names = {*file.scopes[definition].bindings, *file.set_attributes, "__class__", "__dict__"}
@@ -278,10 +265,9 @@ class CallGraph:
             if above is None and base != External("object"):
                 return None
             names |= above or set()
-        derived = [each for one in self.files.files for each in one.classes if each is not definition]
-        below = [each for each in derived if depth == 5 and self._derives_from(each, definition)]
-        for each in below:
-            names |= {*file_of(each).scopes[each].bindings, *file_of(each).set_attributes}
+        for each in (one for file in self.files.files for one in file.classes):
+            if depth == _DEEPEST_CLASS and each is not definition and self._derives_from(each, definition):
+                names |= {*file_of(each).scopes[each].bindings, *file_of(each).set_attributes}
         return names
 
     def _reads_of_property(self, name: str, method: FunctionNode) -> Iterator[CallSite | None]:
@@ -529,6 +515,12 @@ class CallGraph:
                 yield None if each is None else CallSite(each, bind_arguments(function, each, False))
 
 
+def _place_of(node: ast.AST) -> ast.AST | None:
+    """The class of the method in which a node stands, or its function."""
+    within = scope_of(node).function
+    return None if within is None else class_of(within.node) or within.node
+
+
 def _is_abstract(method: ast.FunctionDef) -> bool:
     """Whether a method does nothing but say that derived classes have to implement it."""
     raised = method.body[-1] if len(method.body) <= 2 else None  # What stands before is what it is for.
@@ -702,8 +694,8 @@ class ParserOptions:
     def _is_local_rank(self, name: str) -> bool:
         """Whether an option is the one that launchers hand over, under this name: `dest="rank"`."""
         if name == "local_rank":
-            return self.takes_local_rank
-        calls = self.declared.get(name, ())
+            return bool(self.handed_over)
+        calls = self.declared.get(name, ()) if self.handed_over else ()
         return bool(calls) and all(map(_is_handed_over, calls))
 
     def _is_set_otherwise(self, name: str) -> bool:
@@ -745,16 +737,17 @@ class ParserOptions:
         long = [word for word in texts if word.startswith("--")] or texts
         return long[0].lstrip("-").replace("-", "_") if long else None
 
+    @cached_property
+    def handed_over(self) -> list[ast.Call]:
+        """Where the option is declared that launchers hand over, `--local_rank`, under whatever name."""
+        files = self.files.mentioning("add_argument")
+        calls = (each for file in files for each in file.calls_of.get("add_argument", ()))
+        return [each for each in calls if _is_handed_over(each)]
+
     def defaults(self, name: str) -> list[ast.expr]:
         """The defaults that are declared for an option."""
         calls = self.declared.get(name, ())
         return [each.value for call in calls for each in call.keywords if each.arg == "default"]
-
-    @cached_property
-    def takes_local_rank(self) -> bool:
-        """Whether a parser of the program has the option that launchers hand over."""
-        files = self.files.mentioning("add_argument")
-        return any(_is_handed_over(each) for file in files for each in file.calls_of.get("add_argument", ()))
 
 
 def _is_handed_over(option: ast.Call) -> bool:

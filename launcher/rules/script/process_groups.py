@@ -61,7 +61,14 @@ from launcher.program.values import (
 from launcher.rules.script.data.downloads import fetches
 from launcher.rules.script.data.loaders import Loaders, loops_over_something
 from launcher.rules.script.environment import asks_the_launcher
-from launcher.rules.script.findings import JobRun, ScriptSubject, destroy_group_at_end, finding_at, related_at
+from launcher.rules.script.findings import (
+    JobRun,
+    ScriptSubject,
+    destroy_group_at_end,
+    finding_at,
+    is_left_out_by_local_rank,
+    related_at,
+)
 
 SHORT_TIMEOUT = 300
 """Seconds: what catalogue and tutorials call short, and a large checkpoint or download may take longer."""
@@ -476,7 +483,10 @@ def ranks_make_a_group(subject: ScriptSubject) -> Iterator[Finding]:
     if joining and all(never_runs(program, call, run.truth) for call in joining):
         message = f"{started}, and in none of them this is come to, which would make a group: {alone}"
         severity = Severity.WARNING if unknown else None
-        yield finding_at(distribution.RANKS_NEVER_MET, groups[0], message, severity=severity)
+        options = program.evaluation.attributes.options.handed_over
+        by_option = [each for each in options if is_left_out_by_local_rank(run, groups[0])]
+        related = [related_at(each, "torchrun does not hand this over") for each in by_option]
+        yield finding_at(distribution.RANKS_NEVER_MET, groups[0], message, severity=severity, related=related)
     elif run.strategy == "torchrun" and not _may_make_a_group(program):
         message = f"{started}, and nothing makes a group of them (init_process_group): {alone}"
         yield finding_at(distribution.SCRIPT_DOES_NOT_FIT_STRATEGY, steps[0], message)
