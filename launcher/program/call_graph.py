@@ -204,14 +204,15 @@ class CallGraph:
                             bound = value.owner is not None or is_class_method(function)
                             yield from self._use(use, function, bound)
                     elif not isinstance(value, External) and self._may_be(use, function):
-                        call = parent_of(use)
-                        called = isinstance(call, ast.Call) and call.func is use
-                        yield (
-                            CallSite(call, bind_arguments(function, call, True), is_sure=False)
-                            if called
-                            else None
-                        )
+                        yield self._perhaps(use, function)
             yield from self._read_by_getattr(file, function)
+
+    def _perhaps(self, use: ast.expr, method: FunctionNode) -> CallSite | None:
+        """The call of an attribute that may be a method; None where it is handed on."""
+        call = parent_of(use)
+        if not isinstance(call, ast.Call) or call.func is not use:
+            return None
+        return CallSite(call, bind_arguments(method, call, not is_static(method)), is_sure=False)
 
     def _may_be(self, use: ast.expr, method: FunctionNode) -> bool:
         """Whether an attribute of which nobody knows what it is may be a method of this name.
@@ -730,7 +731,10 @@ class ParserOptions:
         return found
 
     def _name_of_option(self, call: ast.Call) -> str | None:
-        for value in (self.value(each.value) for each in call.keywords if each.arg == "dest"):
+        for given in (each.value for each in call.keywords if each.arg == "dest"):
+            if isinstance(given, ast.Constant):  # Which somebody may ask who is too deep to evaluate.
+                return given.value if isinstance(given.value, str) else None
+            value = self.value(given)
             return value.value if isinstance(value, Constant) and isinstance(value.value, str) else None
         words = [each.value for each in call.args if isinstance(each, ast.Constant)]
         texts = [word for word in words if isinstance(word, str)]

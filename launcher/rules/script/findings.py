@@ -627,6 +627,20 @@ class JobRun:
             return None
         return Constant(None) if default is None else self.value(default)
 
+    def options_leaving_out(self, call: ast.Call) -> list[ast.Call]:
+        """Where `--local_rank` is declared, if no process comes to a call because of a test of that: only
+        launchers before torchrun hand it over."""
+
+        def known_besides(test: ast.expr) -> bool | None:
+            parts = (each for each in parts_of(self.program, test) if isinstance(each, ast.expr))
+            asked = (self.program.value(each) for each in parts)
+            by_option = any(isinstance(each, RankValue) and each.source == "--local_rank" for each in asked)
+            return None if by_option else self.truth(test)
+
+        left_out = self.strategy == "torchrun" and never_runs(self.program, call, self.truth)
+        by_option = left_out and not never_runs(self.program, call, known_besides)
+        return self.program.evaluation.attributes.options.handed_over if by_option else []
+
     def _converted(self, option: ast.Call, given: object) -> Constant | None:
         """What a parser makes of a value of the job, which comes to it as text."""
         kind = argument_of(option, "type")
@@ -710,17 +724,3 @@ def spelled_commands(program: Program, call: ast.Call) -> list[list[str]]:
         for chosen in islice(product(*of_parts), MOST_SPELLINGS):
             written.append([word for each in chosen for word in each.text.replace(NOT_WRITTEN, "?").split()])
     return written
-
-
-def is_left_out_by_local_rank(run: JobRun, call: ast.Call) -> bool:
-    """Whether no process of a job comes to a call because of a test of the option `--local_rank`, which only
-    launchers before torchrun hand over."""
-    program = run.program
-
-    def known_besides(test: ast.expr) -> bool | None:
-        asked = (program.value(each) for each in parts_of(program, test) if isinstance(each, ast.expr))
-        by_option = any(isinstance(each, RankValue) and each.source == "--local_rank" for each in asked)
-        return None if by_option else run.truth(test)
-
-    left_out = run.strategy == "torchrun" and never_runs(program, call, run.truth)
-    return left_out and not never_runs(program, call, known_besides)

@@ -31,7 +31,6 @@ from launcher.rules.script.findings import (
     JobRun,
     ScriptSubject,
     finding_at,
-    is_left_out_by_local_rank,
     related_at,
     spelled_commands,
 )
@@ -114,7 +113,7 @@ def local_rank_is_handed_over(subject: ScriptSubject) -> Iterator[Finding]:
             mode = distribution.MORE_PROCESSES_THAN_DEVICES
             yield finding_at(mode, node, f"{handed}: {harm}", related=related)
             return
-    missed = next((call for call in _of_several_ranks(program) if is_left_out_by_local_rank(run, call)), None)
+    missed = next(filter(run.options_leaving_out, _of_several_ranks(program)), None)
     if missed is not None and declared:
         name = (program.qualified(missed.func) or "").rpartition(".")[2]
         message = f"{handed}: with its default no process comes to {name}, which makes it one of several"

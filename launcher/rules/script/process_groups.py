@@ -61,14 +61,7 @@ from launcher.program.values import (
 from launcher.rules.script.data.downloads import fetches
 from launcher.rules.script.data.loaders import Loaders, loops_over_something
 from launcher.rules.script.environment import asks_the_launcher
-from launcher.rules.script.findings import (
-    JobRun,
-    ScriptSubject,
-    destroy_group_at_end,
-    finding_at,
-    is_left_out_by_local_rank,
-    related_at,
-)
+from launcher.rules.script.findings import JobRun, ScriptSubject, destroy_group_at_end, finding_at, related_at
 
 SHORT_TIMEOUT = 300
 """Seconds: what catalogue and tutorials call short, and a large checkpoint or download may take longer."""
@@ -457,9 +450,8 @@ def ranks_make_a_group(subject: ScriptSubject) -> Iterator[Finding]:
     Nothing calls init_process_group, or only under an option that the job does not give, with the variables
     of another launcher, or for one process alone: each trains a whole model for itself.
 
-    Only where the script runs the backward pass itself, and imports nothing that could make a group: only
-    torch, numpy and a few others. Its own calls that are never come to are a warning besides other libraries,
-    but those that make groups.
+    Only where the script runs the backward pass itself, and imports only torch, numpy and a few others.
+    Its own calls that are never come to are a warning besides other libraries that make no groups.
 
     Bad: `if args.distributed: init_process_group()` and a job without `distributed`. Good: the same under
     `if "RANK" in os.environ:`.
@@ -483,9 +475,7 @@ def ranks_make_a_group(subject: ScriptSubject) -> Iterator[Finding]:
     if joining and all(never_runs(program, call, run.truth) for call in joining):
         message = f"{started}, and in none of them this is come to, which would make a group: {alone}"
         severity = Severity.WARNING if unknown else None
-        options = program.evaluation.attributes.options.handed_over
-        by_option = [each for each in options if is_left_out_by_local_rank(run, groups[0])]
-        related = [related_at(each, "torchrun does not hand this over") for each in by_option]
+        related = [related_at(each, "not handed over") for each in run.options_leaving_out(groups[0])]
         yield finding_at(distribution.RANKS_NEVER_MET, groups[0], message, severity=severity, related=related)
     elif run.strategy == "torchrun" and not _may_make_a_group(program):
         message = f"{started}, and nothing makes a group of them (init_process_group): {alone}"

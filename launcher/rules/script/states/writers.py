@@ -5,7 +5,6 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Iterator
-from typing import TypeGuard
 
 from launcher.failure_modes import checkpoints
 from launcher.failure_modes.model import Finding, Severity, Stage
@@ -52,7 +51,8 @@ def one_rank_writes_a_file(program: Program) -> Iterator[Finding]:
 
     The ranks overwrite each other's file, in the middle of the write where the file system is shared. A path
     that may differ between ranks, and a save that some ranks may not come to, say nothing; nor does one of
-    each host below /tmp, which each has for itself. The same holds for safetensors, joblib, torch.jit and
+    each host below /tmp, which each has for itself. A folder that a configuration names is one for all hosts
+    where nothing in it hints at a host or a clock. The same holds for safetensors, joblib, torch.jit and
     save_pretrained of a transformers model, for torch_xla's save with `master_only=False`, and, as a warning,
     for a text that the program goes on to read, such as a configuration of DeepSpeed: another rank may have
     emptied it just then. Information of a document that is only written, by `json.dump` or its like. A test
@@ -89,9 +89,10 @@ def one_rank_writes_a_file(program: Program) -> Iterator[Finding]:
         if path is None or (name in _DOCUMENTS and path is argument_of(call, *where)):
             continue
         who = participants.ranks_running(call)
-        of_hosts = who if who is not None else program.analysis(OpenParticipants).ranks_running(call)
+        entering = who if who is not None else program.analysis(OpenParticipants).ranks_running(call)
+        of_hosts = _guard_of_each_host(program, entering)
         written = ast.unparse(path)
-        if _is_one_of_each_host(program, of_hosts) and program.analysis(OpenUniformity).is_uniform(path):
+        if of_hosts is not None and program.analysis(OpenUniformity).is_uniform(path):
             yield from _saved_by_hosts(program, call, path, of_hosts, severity or told)
         elif not participants.uniformity.is_uniform(path):
             if who is True:
@@ -121,11 +122,12 @@ def one_rank_writes_a_file(program: Program) -> Iterator[Finding]:
             )
 
 
-def _is_one_of_each_host(program: Program, who: Truth) -> TypeGuard[Guard]:
-    """Whether one rank of every host comes to a statement; the number that `spawn` gives is the rank."""
-    if not isinstance(who, Guard) or who.kind is not RankKind.LOCAL:
-        return False
-    return who.members == frozenset({0}) and not who.outside and not _is_spawned(program, who)
+def _guard_of_each_host(program: Program, who: Truth) -> Guard | None:
+    """The guard that lets one rank of every host come to a statement; the number that `spawn` gives is the
+    rank."""
+    if not isinstance(who, Guard) or who.kind is not RankKind.LOCAL or who.outside:
+        return None
+    return who if who.members == frozenset({0}) and not _is_spawned(program, who) else None
 
 
 def _saved_by_hosts(
