@@ -51,6 +51,7 @@ from launcher.program.values import (
     WorldSize,
     alternatives,
     calls_of_entries,
+    is_set_by_method,
     joined,
     library_names,
     like,
@@ -71,18 +72,21 @@ _CALLING_EACH = ("map", "submit", "imap", "imap_unordered", "apply_async", "star
 _PROCESSES = frozenset({"multiprocessing.Process", "threading.Thread"})
 _ASKING = tuple(map(External, ("isinstance", "issubclass", "type", "super")))
 _SPAWNED = RankValue(RankKind.LOCAL, "spawn")
+_DEEPEST_CLASS = 5
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class CallSite:
     """One call of a function: the expressions of its arguments by parameter, None where that cannot be said.
 
-    `values` are what is known without an expression, such as the index that spawn gives.
+    `values` are what is known without an expression, such as the index that spawn gives; `is_sure` is False
+    where it may be a call of something else.
     """
 
     call: ast.Call
     arguments: Mapping[str, ast.expr] | None
     values: Mapping[str, Value] = field(default_factory=dict)
+    is_sure: bool = True
 
     def given(self, parameter: ast.arg) -> ast.expr | None:
         """What the call itself gives a parameter; None where that cannot be said, too."""
@@ -104,6 +108,7 @@ class CallGraph:
         self.files = files
         self.value = value
         self._found: dict[ast.AST, list[CallSite] | None] = {}
+        self._asked: dict[FileIndex, Mapping[str, list[ast.Attribute]]] = {}
 
     def constructions(self, definition: ast.ClassDef) -> list[ast.Call]:
         """The calls that make an object of a class by its own name."""
@@ -118,11 +123,15 @@ class CallGraph:
         self._found[function] = None  # While we look, others wait in vain.
         found: list[CallSite] = []
         for each in self._sites(function):
-            if each is None:
+            if each is None or not each.is_sure:
                 return None
             found.append(each)
         self._found[function] = found
         return found
+
+    def possible_sites(self, function: FunctionNode) -> list[CallSite]:
+        """The calls that are of a function, or of a method of its name of which nobody knows whose it is."""
+        return [each for each in self._sites(function) if each is not None]
 
     def call_sites_giving(self, parameter: ast.AST) -> list[CallSite] | None:
         """The calls that give a parameter its value: all of its function, as `call_sites` has them."""
@@ -195,8 +204,15 @@ class CallGraph:
                             bound = value.owner is not None or is_class_method(function)
                             yield from self._use(use, function, bound)
                     elif not isinstance(value, External) and self._may_be(use, function):
-                        yield None
+                        yield self._perhaps(use, function)
             yield from self._read_by_getattr(file, function)
+
+    def _perhaps(self, use: ast.expr, method: FunctionNode) -> CallSite | None:
+        """The call of an attribute that may be a method; None where it is handed on."""
+        call = parent_of(use)
+        if not isinstance(call, ast.Call) or call.func is not use:
+            return None
+        return CallSite(call, bind_arguments(method, call, not is_static(method)), is_sure=False)
 
     def _may_be(self, use: ast.expr, method: FunctionNode) -> bool:
         """Whether an attribute of which nobody knows what it is may be a method of this name.
@@ -207,6 +223,8 @@ class CallGraph:
         owner = self.value(use.value) if isinstance(use, ast.Attribute) else UNKNOWN
         if isinstance(owner, Made) and UNKNOWN not in map(self.value, owner.definition.bases):
             return False
+        if isinstance(use, ast.Attribute) and self._is_asked_for_more(use, method):
+            return False
         call, bound = parent_of(use), not is_static(method)
         # A decorator may give it more than is written.
         changed = bound and not isinstance(method, ast.Lambda) and bool(method.decorator_list)
@@ -215,6 +233,43 @@ class CallGraph:
         given, owned = bind_arguments(method, call, bound), positional_of(method)[int(bound) :]
         needed = owned[: len(owned) - min(len(owned), len(method.args.defaults))]
         return given is None or all(each.arg in given for each in needed)
+
+    def _is_asked_for_more(self, use: ast.Attribute, method: FunctionNode) -> bool:
+        """Whether what has an attribute is asked for others beside it that no object of the method's class
+        has: of `self.model.train()` beside `self.model.parameters()` the model is no trainer."""
+        own, owner = class_of(method), dotted_name(use.value)
+        members = None if own is None else self._members_of(own)
+        asked = self._asked_of(file_of(use)).get(owner, ()) if owner and members is not None else ()
+        return any(each.attr not in (members or ()) and _place_of(each) is _place_of(use) for each in asked)
+
+    def _asked_of(self, file: FileIndex) -> Mapping[str, list[ast.Attribute]]:
+        """The attributes that a file reads, by what they are read of, as written."""
+        if file not in self._asked:
+            found: dict[str, list[ast.Attribute]] = {}
+            for reads in file.attributes.values():
+                for each in reads:
+                    owner = dotted_name(each.value) if isinstance(each, ast.Attribute) else None
+                    if owner is not None:
+                        found.setdefault(owner, []).append(each)
+            self._asked[file] = found
+        return self._asked[file]
+
+    def _members_of(self, definition: ast.ClassDef, depth: int = _DEEPEST_CLASS) -> set[str] | None:
+        """The names of all that objects of a class have; None where they may have others."""
+        file = file_of(definition)
+        names = {*file.scopes[definition].bindings, *file.set_attributes, "__class__", "__dict__"}
+        if not depth or names & {"__getattr__", "__getattribute__"} or definition.keywords:
+            return None
+        for base in map(self.value, definition.bases):
+            node = base.node if isinstance(base, Defined) else None
+            above = self._members_of(node, depth - 1) if isinstance(node, ast.ClassDef) else None
+            if above is None and base != External("object"):
+                return None
+            names |= above or set()
+        for each in (one for file in self.files.files for one in file.classes):
+            if depth == _DEEPEST_CLASS and each is not definition and self._derives_from(each, definition):
+                names |= {*file_of(each).scopes[each].bindings, *file_of(each).set_attributes}
+        return names
 
     def _reads_of_property(self, name: str, method: FunctionNode) -> Iterator[CallSite | None]:
         """Where a property of objects of its class is read, which runs it; None where it may be one."""
@@ -461,6 +516,12 @@ class CallGraph:
                 yield None if each is None else CallSite(each, bind_arguments(function, each, False))
 
 
+def _place_of(node: ast.AST) -> ast.AST | None:
+    """The class of the method in which a node stands, or its function."""
+    within = scope_of(node).function
+    return None if within is None else class_of(within.node) or within.node
+
+
 def _is_abstract(method: ast.FunctionDef) -> bool:
     """Whether a method does nothing but say that derived classes have to implement it."""
     raised = method.body[-1] if len(method.body) <= 2 else None  # What stands before is what it is for.
@@ -626,24 +687,32 @@ class ParserOptions:
 
     def value_of_option(self, name: str) -> Value:
         """The rank or size that an option of this name holds; UNKNOWN for all others."""
-        if name == "local_rank" and self.takes_local_rank and not self._is_set_otherwise:
+        if self._is_local_rank(name) and not self._is_set_otherwise(name):
             return RankValue(RankKind.LOCAL, "--local_rank")
         default = joined(map(self.value, self.defaults(name)))
         return default if isinstance(default, RankValue | WorldSize) else UNKNOWN
 
-    @cached_property
-    def _is_set_otherwise(self) -> bool:
-        """Whether an option `local_rank` may become another rank: the ranks of the hosts before are added."""
+    def _is_local_rank(self, name: str) -> bool:
+        """Whether an option is the one that launchers hand over, under this name: `dest="rank"`."""
+        if name == "local_rank":
+            return bool(self.handed_over)
+        calls = self.declared.get(name, ()) if self.handed_over else ()
+        return bool(calls) and all(map(_is_handed_over, calls))
+
+    def _is_set_otherwise(self, name: str) -> bool:
+        """Whether such an option may become another rank: the ranks of the hosts before are added."""
         return any(
-            binding.kind is BindingKind.CHANGED or not self._keeps_local(binding)
-            for file in self.files.mentioning("local_rank")
-            for binding in file.set_attributes.get("local_rank", ())
+            binding.kind is BindingKind.CHANGED or not self._keeps_local(binding, name)
+            for file in self.files.mentioning(name)
+            for binding in file.set_attributes.get(name, ())
         )
 
-    def _keeps_local(self, binding: Binding) -> bool:
+    def _keeps_local(self, binding: Binding, name: str) -> bool:
         """Whether what an attribute is set to is the rank on the host, or a literal."""
-        if isinstance(binding.value, ast.Attribute) and binding.value.attr == "local_rank":
+        if isinstance(binding.value, ast.Attribute) and binding.value.attr == name:
             return True  # `self.local_rank = args.local_rank`.
+        if name != "local_rank" and is_set_by_method(binding):
+            return True  # Another object's, as the option has a name that others have too.
         value = self.value_of_binding(binding, None)
         return isinstance(value, Constant) or (isinstance(value, RankValue) and value.kind is RankKind.LOCAL)
 
@@ -662,23 +731,30 @@ class ParserOptions:
         return found
 
     def _name_of_option(self, call: ast.Call) -> str | None:
-        for value in (self.value(each.value) for each in call.keywords if each.arg == "dest"):
+        for given in (each.value for each in call.keywords if each.arg == "dest"):
+            if isinstance(given, ast.Constant):  # Which somebody may ask who is too deep to evaluate.
+                return given.value if isinstance(given.value, str) else None
+            value = self.value(given)
             return value.value if isinstance(value, Constant) and isinstance(value.value, str) else None
         words = [each.value for each in call.args if isinstance(each, ast.Constant)]
         texts = [word for word in words if isinstance(word, str)]
         long = [word for word in texts if word.startswith("--")] or texts
         return long[0].lstrip("-").replace("-", "_") if long else None
 
+    @cached_property
+    def handed_over(self) -> list[ast.Call]:
+        """Where the option is declared that launchers hand over, `--local_rank`, under whatever name."""
+        files = self.files.mentioning("add_argument")
+        calls = (each for file in files for each in file.calls_of.get("add_argument", ()))
+        return [each for each in calls if _is_handed_over(each)]
+
     def defaults(self, name: str) -> list[ast.expr]:
         """The defaults that are declared for an option."""
         calls = self.declared.get(name, ())
         return [each.value for call in calls for each in call.keywords if each.arg == "default"]
 
-    @cached_property
-    def takes_local_rank(self) -> bool:
-        """Whether a parser of the program has the option that launchers hand over."""
-        files, options = self.files.mentioning("add_argument"), LIBRARY_TABLES["local_rank_options"]
-        calls = (each for file in files for each in file.calls_of.get("add_argument", ()))
-        return any(
-            isinstance(each, ast.Constant) and each.value in options for call in calls for each in call.args
-        )
+
+def _is_handed_over(option: ast.Call) -> bool:
+    """Whether an option that is declared is the one that launchers hand over."""
+    named = LIBRARY_TABLES["local_rank_options"]
+    return any(isinstance(each, ast.Constant) and each.value in named for each in option.args)

@@ -10,7 +10,7 @@ import ast
 from collections.abc import Iterable, Iterator, Mapping
 from functools import cached_property
 
-from launcher.program.dataflow import all_arguments, argument_of
+from launcher.program.dataflow import all_arguments, argument_of, origins
 from launcher.program.index import (
     SCOPE,
     BindingKind,
@@ -25,7 +25,7 @@ from launcher.program.index import (
 from launcher.program.program import Program, joining_calls
 from launcher.program.ranks.guards import Guards, branches_leaving_before, is_in_body
 from launcher.program.ranks.reachability import Reachability, is_answered_too_early
-from launcher.program.ranks.truths import Guard, Truth, negate
+from launcher.program.ranks.truths import Guard, Truth, narrowest, negate
 from launcher.program.ranks.uniformity import Uniformity
 from launcher.program.values import (
     Constant,
@@ -70,8 +70,14 @@ What stands under the name itself, `if args.distributed:`, is run by several pro
 """
 
 
+_OF_A_PROCESS = (*_RANK_WORDS, *_MAYBE_RANK_WORDS, *_PROCESS_WORDS)
+
+
 class Participants:
     """Who runs the statements of one program."""
+
+    _unseen: Truth = None
+    """Who may call from where nobody sees."""
 
     def __init__(self, program: Program) -> None:
         """Nothing is looked at before somebody asks."""
@@ -197,6 +203,8 @@ class Participants:
 
     def _hints_at_rank(self, test: ast.expr) -> bool:
         """Whether a test asks what may be true on one rank alone, by its names, and nobody knows better."""
+        counts = filter(_counts_rounds, ast.walk(test))
+        counted = {part for each in counts for part in ast.walk(each)}
         for node in ast.walk(test):
             if isinstance(node, ast.Call) and (last_name(node.func) or "").startswith(("is_", "should_")):
                 return True
@@ -205,13 +213,36 @@ class Participants:
                 if any(each in word for each in _RANK_WORDS):
                     return True
                 hints = word.startswith(("is_", "should_")) or any(each in word for each in _MAYBE_RANK_WORDS)
-                if hints and not self.uniformity.is_uniform(node):
+                if (
+                    hints
+                    and node not in counted
+                    and not (self.uniformity.is_uniform(node) or self._compares_no_rank(node))
+                ):
                     return True
             if isinstance(node, ast.Subscript) and isinstance(node.slice, ast.Constant):
                 key = str(node.slice.value).lower()
                 if any(each in key for each in (*_RANK_WORDS, *_MAYBE_RANK_WORDS)):
                     return True
         return False
+
+    def _compares_no_rank(self, name: ast.Name | ast.Attribute) -> bool:
+        """Whether a name is the answer to comparisons alone in which no rank is: `is_best = score > best`."""
+        made = origins(self.program, name)
+        tests = [each for each in made if isinstance(each, ast.Compare)]
+        words = [
+            word.lower()
+            for each in tests
+            for part in ast.walk(each)
+            if isinstance(part, ast.Name | ast.Attribute | ast.Constant)
+            and isinstance(
+                word := getattr(part, "value", None) if isinstance(part, ast.Constant) else last_name(part),
+                str,
+            )
+        ]
+        known = all(
+            each in tests or (isinstance(each, ast.Constant) and each.value in (True, False)) for each in made
+        )
+        return bool(tests) and known and not any(hint in word for hint in _OF_A_PROCESS for word in words)
 
     def keeps_every_rank(self, decorator: ast.expr) -> bool:
         """Whether a decorated function is still run by every rank that calls it."""
@@ -232,10 +263,13 @@ class Participants:
         for decorator in getattr(function, "decorator_list", ()):
             if not self.keeps_every_rank(decorator):
                 return None
-        sites = self.program.evaluation.callers.call_sites(function)
-        calls = self._makers_of_field(function) or [site.call for site in sites or ()]
+        callers = self.program.evaluation.callers
+        sites = callers.call_sites(function)
+        seen = callers.possible_sites(function) if sites is None and self._unseen else sites or []
+        seen = [each for each in seen if each.is_sure] or seen
+        calls = self._makers_of_field(function) or [site.call for site in seen]
         if not calls:
-            return None
+            return self._unseen if sites is None else None
         found = [True if call in self._spawning else self.ranks_running(call) for call in calls]
         if True in found:
             return True
@@ -260,6 +294,13 @@ class Participants:
         return [call for each in holders if each is not None for call in constructions(each)]
 
 
+class OpenParticipants(Participants):
+    """The same where every rank comes to what may be called from where nobody sees: methods of a trainer
+    that something unknown runs. What some ranks run is what those run who may be its callers."""
+
+    _unseen = True
+
+
 def _intersect(one: Truth, other: Truth) -> Truth:
     """Who runs what stands under both."""
     if one is False or other is False:
@@ -268,8 +309,14 @@ def _intersect(one: Truth, other: Truth) -> Truth:
     if guards and None in (one, other) and guards[0].kind is not RankKind.GLOBAL:
         return None  # `local_rank == 0 and self.is_first_host`: nobody knows whether it is one rank of all.
     if guards:
-        return next((each for each in guards if each.kind is RankKind.GLOBAL), guards[0])
+        return narrowest(guards)
     return True if one is True and other is True else None
+
+
+def _counts_rounds(test: ast.AST) -> bool:
+    """Whether a comparison asks for every so many rounds: `step % save_every == 0`."""
+    sides = [test.left, *test.comparators] if isinstance(test, ast.Compare) else []
+    return any(isinstance(each, ast.BinOp) and isinstance(each.op, ast.Mod) for each in sides)
 
 
 def conditions_of(

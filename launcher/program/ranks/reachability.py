@@ -617,7 +617,7 @@ def _truth_in_training(program: Program, test: ast.expr, known: Known) -> bool |
             return decisive
         return None if None in truths else not decisive
     if is_main_guard(test):
-        return True
+        return file_of(test) is program.entry
     truth = known(test)
     if truth is not None:
         return truth

@@ -107,8 +107,20 @@ def conjunction(truths: Sequence[Truth]) -> Truth:
     if guards:
         # With an unknown condition besides: on these ranks sometimes, on the others never.
         exact = len(guards) == 1 and all(each is True for each in truths if not isinstance(each, Guard))
-        return replace(guards[0], exact=guards[0].exact and exact)
+        return replace(narrowest(guards), exact=guards[0].exact and exact)
     return True if all(each is True for each in truths) else None
+
+
+def narrowest(guards: Sequence[Guard]) -> Guard:
+    """Of guards that are all true, what says most: that of the rank among all before those of its place on a
+    host. The first rank of the first host is rank 0 of all."""
+    for each in guards:
+        if each.kind is RankKind.GLOBAL:
+            return each
+    first = frozenset({0})
+    kinds = {each.kind for each in guards if each.members == first and not each.outside}
+    alone = {RankKind.LOCAL, RankKind.NODE} <= kinds
+    return Guard(RankKind.GLOBAL, first, test=guards[0].test) if alone else guards[0]
 
 
 def disjunction(truths: Sequence[Truth]) -> Truth:

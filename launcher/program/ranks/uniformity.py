@@ -92,6 +92,7 @@ _PURE_CALLS = frozenset(
 """What gives the same for the same arguments, among it what makes objects of configurations."""
 
 _COUNTING = ("range", "tqdm.trange", "tqdm.auto.trange")
+_BARS = ("tqdm.tqdm", "tqdm.auto.tqdm", "tqdm.notebook.tqdm", "rich.progress.track")
 _FILE_LOADERS = frozenset(
     {
         "torch.load",
@@ -307,9 +308,17 @@ class Uniformity:
 
     def _counted(self, loop: ast.AST | None, name: str) -> bool:
         """Whether a loop's variable counts: `for epoch in range(n)`, `for step, batch in enumerate(...)`."""
-        if not isinstance(loop, ast.For | ast.comprehension) or not isinstance(loop.iter, ast.Call):
+        if not isinstance(loop, ast.For | ast.comprehension):
             return False
-        counter, over = loop.target, loop.iter
+        made = origins(self.program, loop.iter)
+        return all(self._counts(loop.target, each, name) for each in made)
+
+    def _counts(self, counter: ast.expr, over: ast.expr | None, name: str) -> bool:
+        """Whether what a loop goes through counts, also where a bar shows how far it is."""
+        if isinstance(over, ast.Call) and self.program.qualified(over.func) in _BARS and over.args:
+            over = over.args[0]
+        if not isinstance(over, ast.Call):
+            return False
         called = self.program.qualified(over.func)
         if called == "reversed" and over.args and isinstance(over.args[0], ast.Call):
             over = over.args[0]
@@ -376,6 +385,52 @@ class Uniformity:
             is_call = isinstance(call, ast.Call) and call.func is user and user.attr in ("append", "extend")
             return is_call and all(map(self.is_uniform, getattr(call, "args", ())))
         return isinstance(user, ast.For | ast.comprehension) and user.iter is use
+
+
+_OF_A_MOMENT = (
+    *("datetime.", "getpass.", "mlflow.", "numpy.random.", "os.", "platform.", "random.", "secrets."),
+    *("shortuuid.", "socket.", "subprocess.", "tempfile.", "time.", "torch.", "uuid.", "wandb."),
+)
+"""Modules of which functions may give another thing each time, or on each host, whatever they are given."""
+
+
+class OpenUniformity(Uniformity):
+    """What the ranks have alike as far as anybody sees: entries and fields of what comes from where nobody
+    does, such as a configuration, where no name in them hints at a process. What is calculated, drawn or
+    asked of a clock is not alike because nobody sees how."""
+
+    def _attribute(self, node: ast.Attribute, value: Value | None) -> bool:
+        if isinstance(value, RankValue) or _is_of_a_process(node.attr):
+            return False
+        if super()._attribute(node, value):
+            return True
+        bindings, owner = self.program.evaluation.sources(node), self.program.value(node.value)
+        if bindings:
+            return all(self._bound(each, node.attr) for each in bindings)
+        return owner is UNKNOWN and isinstance(node.value, ast.Name | ast.Attribute)
+
+    def _parameter(self, parameter: ast.AST) -> bool:
+        if not isinstance(parameter, ast.arg) or _is_of_a_process(parameter.arg):
+            return False
+        function = function_of_parameter(parameter)
+        callers = self.program.evaluation.callers
+        seen = [] if function is None else callers.possible_sites(function)
+        given = [each.given_or_default(parameter) for each in seen if parameter.arg not in each.values]
+        return len(given) == len(seen) and all(each is None or self.is_uniform(each) for each in given)
+
+    def _call(self, node: ast.Call) -> bool:
+        if super()._call(node):
+            return True
+        called, given = self.program.value(node.func), all_arguments(node)
+        by_library = isinstance(called, External) and not called.name.startswith(_OF_A_MOMENT)
+        return by_library and bool(given) and all(map(self.is_uniform, given))
+
+    def _listed(self, loop: ast.AST | None, name: str) -> bool:
+        return isinstance(loop, ast.For | ast.comprehension) and self.is_uniform(loop.iter)
+
+    def _returned(self, function: ast.AST) -> bool:
+        found = file_of(function).returns_of.get(function, ())
+        return bool(found) and all(self.is_uniform(each.value) for each in found)
 
 
 def _is_of_a_process(name: str) -> bool:

@@ -38,6 +38,7 @@ from launcher.program.dataflow import (
     constant_argument,
     has_star_arguments,
     origins,
+    parts_of,
     text_beginning,
 )
 from launcher.program.index import (
@@ -59,9 +60,11 @@ from launcher.program.surroundings.shell_starts import ShellSetting, ShellStart
 from launcher.program.values import (
     Constant,
     External,
+    Instance,
     RankValue,
     Several,
     WorldSize,
+    is_set_by_method,
 )
 from launcher.rules.script.configuration_files import ConfigurationFiles, configured_constant, words_of
 
@@ -514,7 +517,8 @@ class JobRun:
                 return Constant(int(isinstance(found, WorldSize)))
         if isinstance(node, ast.Attribute) and (option := self._option(node)) is not None:
             return option
-        if isinstance(node, ast.Name | ast.Attribute) and (source := self._only_source(node)) is not None:
+        named = isinstance(node, ast.Name | ast.Attribute | ast.Subscript)
+        if named and (source := self._only_source(node)) is not None:
             return self._within(source, self.value)
         if isinstance(node, ast.Attribute | ast.Subscript):
             files = self.program.analysis(ConfigurationFiles)
@@ -580,7 +584,7 @@ class JobRun:
         finally:
             self._open.discard(node)
 
-    def _only_source(self, node: ast.Name | ast.Attribute) -> ast.expr | None:
+    def _only_source(self, node: ast.expr) -> ast.expr | None:
         bindings = self.program.evaluation.sources(node)
         only = bindings[0] if len(bindings) == 1 else None
         if only and only.kind is BindingKind.ASSIGNED and only.item is None and only.value is not None:
@@ -600,13 +604,19 @@ class JobRun:
 
     def _option(self, node: ast.Attribute) -> Constant | None:
         """What the job gives an option of the program's only parser, or its default."""
-        if any(file.set_attributes.get(node.attr) for file in self.program.files):
+        # What a parser makes is no object with methods of its own.
+        return self.option(node.attr, isinstance(self.program.value(node.value), Instance))
+
+    def option(self, name: str, is_parsed: bool = True) -> Constant | None:
+        """What the job gives an option by its name, or its default; None where the program sets it itself."""
+        stores = [each for file in self.program.files for each in file.set_attributes.get(name, ())]
+        if any(not (is_parsed and is_set_by_method(each)) for each in stores):
             return None
-        calls = self.program.evaluation.attributes.options.declared.get(node.attr, ())
-        if len(calls) != 1 or _is_renamed(calls[0]) or has_star_arguments(calls[0]):
+        calls = self.program.evaluation.attributes.options.declared.get(name, ())
+        if len(calls) != 1 or has_star_arguments(calls[0]):
             return None
         action = constant_argument(self.program, argument_of(calls[0], "action"))
-        given = given_option(self.job, node.attr, calls[0])
+        given = given_option(self.job, _given_name(calls[0]) or name, calls[0])
         if given is not None:
             switched = action is not None and action.value == "store_true" and given == ""
             return Constant(True) if switched else None if action else self._converted(calls[0], given)
@@ -616,6 +626,20 @@ class JobRun:
         if default is None and argument_of(calls[0], "required") is not None:
             return None
         return Constant(None) if default is None else self.value(default)
+
+    def options_leaving_out(self, call: ast.Call) -> list[ast.Call]:
+        """Where `--local_rank` is declared, if no process comes to a call because of a test of that: only
+        launchers before torchrun hand it over."""
+
+        def known_besides(test: ast.expr) -> bool | None:
+            parts = (each for each in parts_of(self.program, test) if isinstance(each, ast.expr))
+            asked = (self.program.value(each) for each in parts)
+            by_option = any(isinstance(each, RankValue) and each.source == "--local_rank" for each in asked)
+            return None if by_option else self.truth(test)
+
+        left_out = self.strategy == "torchrun" and never_runs(self.program, call, self.truth)
+        by_option = left_out and not never_runs(self.program, call, known_besides)
+        return self.program.evaluation.attributes.options.handed_over if by_option else []
 
     def _converted(self, option: ast.Call, given: object) -> Constant | None:
         """What a parser makes of a value of the job, which comes to it as text."""
@@ -628,11 +652,10 @@ class JobRun:
         return Constant(text)
 
 
-def _is_renamed(option: ast.Call) -> bool:
-    """Whether an option is kept by a name that is none of those by which it is given."""
-    dest = argument_of(option, "dest")
-    words = {as_attribute(str(getattr(each, "value", ""))) for each in option.args}
-    return dest is not None and getattr(dest, "value", None) not in words
+def _given_name(option: ast.Call) -> str | None:
+    """The name by which an option is given, where it is kept by another one or not."""
+    words = [str(getattr(each, "value", "")) for each in option.args]
+    return next((as_attribute(each) for each in words if each.startswith("--")), None)
 
 
 def may_run(run: JobRun, call: ast.Call, deepest: int = 4) -> bool:

@@ -12,13 +12,28 @@ from launcher.failure_modes.registry import finds
 from launcher.program.dataflow import argument_of, origins, text_beginning
 from launcher.program.index import ancestors, ancestors_in_function
 from launcher.program.process_environment import COMMANDS, is_for_one_host
-from launcher.program.program import Program
+from launcher.program.program import Program, joining_calls
 from launcher.program.ranks.reachability import never_runs, surely_runs
 from launcher.program.ranks.training_loops import ends_with_an_error
 from launcher.program.surroundings.options import default_of_option
-from launcher.program.values import INIT_PROCESS_GROUP, Constant, RankValue, WorldSize, library_names
-from launcher.rules.script.environment import LOOPBACK, is_part_of_the_start, makes_a_group
-from launcher.rules.script.findings import JobRun, ScriptSubject, finding_at, related_at, spelled_commands
+from launcher.program.values import (
+    DDP,
+    FSDP,
+    INIT_PROCESS_GROUP,
+    Constant,
+    RankKind,
+    RankValue,
+    WorldSize,
+    library_names,
+)
+from launcher.rules.script.environment import LOOPBACK, SAMPLER, is_part_of_the_start, makes_a_group
+from launcher.rules.script.findings import (
+    JobRun,
+    ScriptSubject,
+    finding_at,
+    related_at,
+    spelled_commands,
+)
 from launcher.rules.script.process_groups import STARTS_EACH_PROCESS
 from launcher.rules.script.processes import chooses_devices, device_indices
 
@@ -58,7 +73,8 @@ def local_rank_is_handed_over(subject: ScriptSubject) -> Iterator[Finding]:
     """A device or rank by `local_rank`, which torchrun hands to no process: all of a host have the default.
 
     They share one GPU by a number, and by -1, of which set_device makes nothing. Without a default set_device
-    ends each process, and so does a group at an address that is given -1 as a rank.
+    ends each process, and so does a group at an address that is given -1 as a rank. Where a test of the
+    option decides whether a process joins the others, samples its share or wraps the model, none does.
 
     Silent where the program sets it, about a device where CUDA_VISIBLE_DEVICES is named, and where a test of
     the option does not lead there.
@@ -70,7 +86,7 @@ def local_rank_is_handed_over(subject: ScriptSubject) -> Iterator[Finding]:
     program, run, processes = subject.program, JobRun(subject), subject.plan.processes_per_host or 1
     if run.strategy != "torchrun" or processes < 2 or not makes_a_group(program):
         return
-    declared = program.evaluation.attributes.options.declared.get("local_rank", ())
+    declared = program.evaluation.attributes.options.handed_over
     related = [related_at(each, "the option is declared here") for each in declared]
     handed = "torchrun sets LOCAL_RANK and hands over no --local_rank"
     unfit = distribution.SCRIPT_DOES_NOT_FIT_STRATEGY
@@ -97,6 +113,18 @@ def local_rank_is_handed_over(subject: ScriptSubject) -> Iterator[Finding]:
             mode = distribution.MORE_PROCESSES_THAN_DEVICES
             yield finding_at(mode, node, f"{handed}: {harm}", related=related)
             return
+    missed = next(filter(run.options_leaving_out, _of_several_ranks(program)), None)
+    if missed is not None and declared:
+        name = (program.qualified(missed.func) or "").rpartition(".")[2]
+        message = f"{handed}: with its default no process comes to {name}, which makes it one of several"
+        yield finding_at(unfit, declared[0], message, related=[related_at(missed, "never come to")])
+
+
+def _of_several_ranks(program: Program) -> Iterator[ast.Call]:
+    """What a process does as one of several: it joins them, samples its share, reduces gradients."""
+    yield from (call for call, _ in program.calls(SAMPLER, DDP, FSDP))
+    joining = [call for call, _ in joining_calls(program)]
+    yield from joining if len(joining) == 1 else ()
 
 
 def _told_local_rank(run: JobRun, index: ast.expr) -> Constant | None:
@@ -104,7 +132,21 @@ def _told_local_rank(run: JobRun, index: ast.expr) -> Constant | None:
     program = run.program
     values = {program.value(each) for each in (index, *origins(program, index)) if each is not None}
     by_option = any(isinstance(each, RankValue) and each.source == "--local_rank" for each in values)
-    return run.value(index) if by_option else None
+    place = index
+    while isinstance(place, ast.BinOp) and isinstance(place.op, ast.Mod):
+        place = place.left
+    told = (run.value(place) or _given_local_rank(run, place)) if by_option else None
+    is_last = place is not index and told == Constant(-1)  # Of as many devices as the host has.
+    return Constant((run.plan.processes_per_host or 1) - 1) if is_last else told
+
+
+def _given_local_rank(run: JobRun, index: ast.expr) -> Constant | None:
+    """What the option is that a number surely is, by whatever ways: `config["local_rank"]`."""
+    is_option = run.program.value(index) == RankValue(RankKind.LOCAL, "--local_rank")
+    options = run.program.evaluation.attributes.options
+    named = (name for name, calls in options.declared.items() if {*calls} & {*options.handed_over})
+    name = next(named, None) if is_option else None
+    return None if name is None else run.option(name)
 
 
 def _ranks_of_groups(program: Program) -> Iterator[tuple[ast.Call, ast.expr]]:

@@ -450,9 +450,8 @@ def ranks_make_a_group(subject: ScriptSubject) -> Iterator[Finding]:
     Nothing calls init_process_group, or only under an option that the job does not give, with the variables
     of another launcher, or for one process alone: each trains a whole model for itself.
 
-    Only where the script runs the backward pass itself, and imports nothing that could make a group: only
-    torch, numpy and a few others. Its own calls that are never come to are a warning besides other libraries,
-    but those that make groups.
+    Only where the script runs the backward pass itself, and imports only torch, numpy and a few others.
+    Its own calls that are never come to are a warning besides other libraries that make no groups.
 
     Bad: `if args.distributed: init_process_group()` and a job without `distributed`. Good: the same under
     `if "RANK" in os.environ:`.
@@ -476,7 +475,8 @@ def ranks_make_a_group(subject: ScriptSubject) -> Iterator[Finding]:
     if joining and all(never_runs(program, call, run.truth) for call in joining):
         message = f"{started}, and in none of them this is come to, which would make a group: {alone}"
         severity = Severity.WARNING if unknown else None
-        yield finding_at(distribution.RANKS_NEVER_MET, groups[0], message, severity=severity)
+        related = [related_at(each, "not handed over") for each in run.options_leaving_out(groups[0])]
+        yield finding_at(distribution.RANKS_NEVER_MET, groups[0], message, severity=severity, related=related)
     elif run.strategy == "torchrun" and not _may_make_a_group(program):
         message = f"{started}, and nothing makes a group of them (init_process_group): {alone}"
         yield finding_at(distribution.SCRIPT_DOES_NOT_FIT_STRATEGY, steps[0], message)

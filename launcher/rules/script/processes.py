@@ -17,8 +17,10 @@ from launcher.failure_modes.registry import finds
 from launcher.program.dataflow import all_arguments, argument_of, constant_argument, origins, text_parts
 from launcher.program.index import (
     BindingKind,
+    FileIndex,
     ancestors,
     file_of,
+    is_main_guard,
     last_name,
     nodes_within,
     scope_of,
@@ -335,7 +337,16 @@ def _number(node: ast.Constant, number: int) -> ast.Constant:
 
 def chooses_devices(program: Program) -> bool:
     """Whether the program says which devices a process sees."""
-    return any("VISIBLE_DEVICES" in file.text for file in program.files)
+    return any("VISIBLE_DEVICES" in line for file in program.files for line in _lines_run(program, file))
+
+
+def _lines_run(program: Program, file: FileIndex) -> Iterator[str]:
+    """The lines of a file but those that run where it is started itself and the entry is not."""
+    guarded = (each for each in file.tree.body if isinstance(each, ast.If) and is_main_guard(each.test))
+    others = [range(each.lineno, (each.end_lineno or each.lineno) + 1) for each in guarded]
+    for number, line in enumerate(file.text.splitlines(), 1):
+        if file is program.entry or not any(number in each for each in others):
+            yield line
 
 
 def _is_a_parameter(program: Program, index: ast.expr) -> bool:

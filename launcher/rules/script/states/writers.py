@@ -15,10 +15,11 @@ from launcher.program.index import ancestors_in_function, file_of, last_name, sc
 from launcher.program.process_environment import is_for_one_host
 from launcher.program.program import Program, calls_as_given, joining_calls
 from launcher.program.ranks.guards import Guards
-from launcher.program.ranks.participants import Participants
+from launcher.program.ranks.participants import OpenParticipants, Participants
 from launcher.program.ranks.reachability import Reachability
-from launcher.program.ranks.truths import Guard
+from launcher.program.ranks.truths import Guard, Truth
 from launcher.program.ranks.uniformity import (
+    OpenUniformity,
     Uniformity,
     own_calls,
     source_of_difference,
@@ -50,7 +51,8 @@ def one_rank_writes_a_file(program: Program) -> Iterator[Finding]:
 
     The ranks overwrite each other's file, in the middle of the write where the file system is shared. A path
     that may differ between ranks, and a save that some ranks may not come to, say nothing; nor does one of
-    each host below /tmp, which each has for itself. The same holds for safetensors, joblib, torch.jit and
+    each host below /tmp, which each has for itself. A folder that a configuration names is one for all hosts
+    where nothing in it hints at a host or a clock. The same holds for safetensors, joblib, torch.jit and
     save_pretrained of a transformers model, for torch_xla's save with `master_only=False`, and, as a warning,
     for a text that the program goes on to read, such as a configuration of DeepSpeed: another rank may have
     emptied it just then. Information of a document that is only written, by `json.dump` or its like. A test
@@ -87,8 +89,12 @@ def one_rank_writes_a_file(program: Program) -> Iterator[Finding]:
         if path is None or (name in _DOCUMENTS and path is argument_of(call, *where)):
             continue
         who = participants.ranks_running(call)
+        entering = who if who is not None else program.analysis(OpenParticipants).ranks_running(call)
+        of_hosts = _guard_of_each_host(program, entering)
         written = ast.unparse(path)
-        if not participants.uniformity.is_uniform(path):
+        if of_hosts is not None and program.analysis(OpenUniformity).is_uniform(path):
+            yield from _saved_by_hosts(program, call, path, of_hosts, severity or told)
+        elif not participants.uniformity.is_uniform(path):
             if who is True:
                 yield from _overwritten_by_hosts(program, call, path, severity)
         elif who is True:
@@ -114,23 +120,30 @@ def one_rank_writes_a_file(program: Program) -> Iterator[Finding]:
                 severity=severity or told,
                 related=[related_at(counted, "true on every rank")],
             )
-        elif (
-            isinstance(who, Guard)
-            and who.kind is RankKind.LOCAL
-            and who.members == frozenset({0})
-            and not who.outside
-            and not _is_spawned(program, who)
-            and not is_a_hosts_own(program, path)
-        ):
-            yield finding_at(
-                checkpoints.RANKS_WRITE_SAME_FILE,
-                call,
-                f"one rank of every host saves to `{written}`: on a file system that the hosts share, or in "
-                "the one S3 prefix that their checkpoint folders go to, they overwrite each other",
-                remedy="Save on global rank 0 alone, or put the host's number into the name.",
-                severity=severity or told or Severity.WARNING,
-                related=[] if who.test is None else [related_at(who.test, "true on one rank of every host")],
-            )
+
+
+def _guard_of_each_host(program: Program, who: Truth) -> Guard | None:
+    """The guard that lets one rank of every host come to a statement; the number that `spawn` gives is the
+    rank."""
+    if not isinstance(who, Guard) or who.kind is not RankKind.LOCAL or who.outside:
+        return None
+    return who if who.members == frozenset({0}) and not _is_spawned(program, who) else None
+
+
+def _saved_by_hosts(
+    program: Program, call: ast.Call, path: ast.expr, who: Guard, severity: Severity | None
+) -> Iterator[Finding]:
+    """A path that is the same on all hosts, of each of which one rank saves."""
+    if not is_a_hosts_own(program, path):
+        yield finding_at(
+            checkpoints.RANKS_WRITE_SAME_FILE,
+            call,
+            f"one rank of every host saves to `{ast.unparse(path)}`: on a file system that the hosts share, "
+            "or in the one S3 prefix that their checkpoint folders go to, they overwrite each other",
+            remedy="Save on global rank 0 alone, or put the host's number into the name.",
+            severity=severity or Severity.WARNING,
+            related=[] if who.test is None else [related_at(who.test, "true on one rank of every host")],
+        )
 
 
 _OR_BY_NAME = "or put the rank into the file's name where each rank holds another part."
