@@ -641,7 +641,7 @@ def _is_renamed(option: ast.Call) -> bool:
 
 
 def may_run(run: JobRun, node: ast.expr, deepest: int = 4) -> bool:
-    """Whether the run comes to an expression: no test that never holds around it or each call of its function.
+    """Whether an expression is reached: no test that never holds around it or around the function's calls.
 
     A function whose callers are not all seen is called where its name is; one that nobody names, by a hook.
     """

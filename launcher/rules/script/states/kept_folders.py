@@ -37,6 +37,7 @@ from launcher.program.values import (
     Constant,
     External,
     Instance,
+    like,
 )
 from launcher.rules.script.configuration_files import ConfigurationFiles, location_in_file, words_of
 from launcher.rules.script.findings import (
@@ -80,7 +81,7 @@ class Beginning:
 _NOT_WRITTEN = Beginning(None)
 
 
-def path_beginnings(subject: ScriptSubject, path: ast.expr, depth: int = 8) -> list[Beginning]:
+def path_beginnings(subject: ScriptSubject, path: ast.expr, depth: int = 12) -> list[Beginning]:
     """What a path may begin with, by all that it may come from."""
     made = subject.program.value(path)
     if isinstance(made, Instance) and made.name in _HOST_FOLDERS:
@@ -90,6 +91,8 @@ def path_beginnings(subject: ScriptSubject, path: ast.expr, depth: int = 8) -> l
         return [_NOT_WRITTEN if _leaves_the_code(subject, path) else Beginning(f"{CODE_FOLDER}/", path)]
     if not depth:
         return [_NOT_WRITTEN]
+    if isinstance(path, ast.Name | ast.Attribute) and _COUNTED.fullmatch(last_name(path) or ""):
+        return [Beginning("0", path)]
     if isinstance(path, ast.Name | ast.Attribute):
         option = option_of(subject.program, path)
         name = path.attr if isinstance(path, ast.Attribute) else option.name if option else ""
@@ -116,6 +119,22 @@ def path_beginnings(subject: ScriptSubject, path: ast.expr, depth: int = 8) -> l
         if not isinstance(origin, ast.Constant) or origin.value not in (None, "")
         for each in _begin_of(subject, origin, depth - 1)
     ]
+
+
+def _as_attribute(program: Program, path: ast.expr) -> ast.expr:
+    """`args.out` for `getattr(args, "out", None)` and for `vars(args)["out"]`."""
+    key: ast.expr | None = None
+    owner = path
+    if isinstance(path, ast.Call) and program.qualified(path.func) == "getattr" and len(path.args) > 1:
+        owner, key = path.args[:2]
+    elif isinstance(path, ast.Subscript):
+        made, key = program.value(path.value), path.slice
+        table = made.call if isinstance(made, Instance) and made.name == "vars" else None
+        owner = table.args[0] if table is not None and table.args else path
+    name = constant_argument(program, key)
+    if owner is path or name is None or not isinstance(name.value, str):
+        return path
+    return like(path, ast.Attribute(owner, name.value, ast.Load()))
 
 
 def _before_more_is_added(program: Program, path: ast.expr) -> tuple[ast.expr | None, ...]:
@@ -171,6 +190,8 @@ def _begin_of(subject: ScriptSubject, origin: ast.expr | None, depth: int) -> li
     inner = next((each for each in parts if not _is_empty(subject, each)), None)
     name = subject.program.qualified(origin.func) if isinstance(origin, ast.Call) else None
     match origin:
+        case ast.Call() | ast.Subscript() if (read := _as_attribute(subject.program, origin)) is not origin:
+            return path_beginnings(subject, read, depth)
         case ast.Constant(value=str() as text) if text:
             return [Beginning(text, origin)]
         case ast.BoolOp(op=ast.Or()):
@@ -201,13 +222,11 @@ def _begin_of(subject: ScriptSubject, origin: ast.expr | None, depth: int) -> li
             inner = path
     if inner is not None:
         return path_beginnings(subject, inner, depth)
-    if isinstance(origin, ast.Name | ast.Attribute) and _COUNTED.fullmatch(last_name(origin) or ""):
-        return [Beginning("0", origin)]
     files = subject.program.analysis(ConfigurationFiles)
     held = origin and files.entry(origin, words_of(subject.job))
     if held is None and isinstance(origin, ast.Attribute | ast.Subscript):
         stores = _stores_of_entry(subject.program, origin)
-        if isinstance(origin, ast.Subscript) or not files.are_read:
+        if isinstance(origin, ast.Subscript) or not any(origin.attr in each for each in files.texts()):
             found = [each for one in stores for each in path_beginnings(subject, one, depth)]
             return found or [_NOT_WRITTEN]
     if held is None:
