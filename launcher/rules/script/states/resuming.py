@@ -8,7 +8,7 @@ import sys
 from collections.abc import Iterator
 
 from launcher.failure_modes import checkpoints
-from launcher.failure_modes.model import Finding, Severity, Stage
+from launcher.failure_modes.model import Finding, Location, Related, Severity, Stage
 from launcher.failure_modes.registry import finds
 from launcher.frozen import frozen
 from launcher.program.dataflow import argument_of, origins, parts_of
@@ -26,7 +26,7 @@ from launcher.program.index import (
 )
 from launcher.program.program import Program
 from launcher.program.ranks.reachability import Reachability, statements_before
-from launcher.program.surroundings.options import DeclaredOption, option_of
+from launcher.program.surroundings.options import option_of
 from launcher.program.surroundings.saves import (
     SAVED_TO,
     state_saves,
@@ -35,6 +35,7 @@ from launcher.program.values import (
     Defined,
     External,
 )
+from launcher.rules.script.configuration_files import ConfigurationFiles, location_in_file, words_of
 from launcher.rules.script.findings import (
     JobRun,
     ScriptSubject,
@@ -44,7 +45,9 @@ from launcher.rules.script.findings import (
 )
 from launcher.rules.script.states.writers import texts_in
 
-_LOADERS = re.compile("(^|_)load(_?from|_(state|model|ckpt|weights))|restore|resum|checkpoint|snapshot")
+_LOADERS = re.compile(
+    "(^|_)load(_?from|_(state|model|ckpt|weights|objects))|restore|resum|checkpoint|snapshot"
+)
 _OTHER_CHECKPOINTS = re.compile(
     r"save|write|activation|gradient_|wrapper|_blocks?$|sequential|delete|remove|clean|modelcheckpoint|callback"
     r"|download"
@@ -124,7 +127,7 @@ def what_restarts_loads_a_checkpoint(subject: ScriptSubject) -> Iterator[Finding
         remedy=f"Load the newest checkpoint of {subject.plan.checkpoints.local_path} at the start, "
         "with the states of model, optimizer and scheduler.",
         related=[
-            *(related_at(each.option.node, f"{each.option.written} is declared here") for each in loads.held),
+            *(Related(each.place, f"{each.name} is set here") for each in loads.held),
             *(related_at(each.load, "loaded only then") for each in loads.held),
             *(related_at(each, "loaded here") for each in loads.weights[:2]),
             *(related_at(each, "saved here") for each in saved[:2]),
@@ -134,15 +137,18 @@ def what_restarts_loads_a_checkpoint(subject: ScriptSubject) -> Iterator[Finding
 
 @frozen
 class _HeldLoad:
-    """What would load a checkpoint, and the option without which the program does not come to it."""
+    """What would load a checkpoint, and what it waits for: an option that a job does not give, or an empty
+    entry of a configuration, and where that is."""
 
     load: ast.expr
-    option: DeclaredOption
+    name: str
+    is_option: bool
+    place: Location
 
 
 @frozen
 class _Loads:
-    """What loads states in a program, where nothing resumes: weights and no more, what an option holds back,
+    """What loads states in a program, where nothing resumes: weights and no more, what waits for an option,
     and whether there is anything that this job does not come to."""
 
     weights: list[ast.Call]
@@ -153,8 +159,13 @@ class _Loads:
 def _lack_of(loads: _Loads) -> str:
     again = "it would train from the beginning, and what was done until then is paid for twice"
     if loads.held:
-        named = " and ".join(dict.fromkeys(f"`{each.option.written}`" for each in loads.held))
-        return f"this program loads a checkpoint only with {named}, which this job does not give: {again}"
+        named = " and ".join(f"`{each.name}`" for each in loads.held)
+        lacking = (
+            "which this job does not give"
+            if loads.held[0].is_option
+            else "which is empty in the configuration"
+        )
+        return f"this program loads a checkpoint only with {named}, {lacking}: {again}"
     if loads.weights:
         return (
             "this program loads weights alone: it would begin again at the first step, with optimizer and "
@@ -198,11 +209,10 @@ def _loads(subject: ScriptSubject) -> _Loads | None:
     whole = [
         each for each in idle if not _loads_weights_alone(program, each, (last_name(each.func) or "").lower())
     ]
-    held = [
-        *_held_back(run, whole or ([] if weights else idle)),
-        *(_HeldLoad(each, one) for each in asking for one in _options_in(run, each)),
-    ]
-    alone = {each.option.written: each for each in reversed(held)}
+    waiting = [each for call in whole or ([] if weights else idle) for each in _failing_tests(run, call)]
+    waiting += [(each, each) for each in asking]
+    held = [one for place, test in waiting for one in _waits_for(run, place, test)]
+    alone = {each.name: each for each in reversed(held) if each.is_option is held[0].is_option}
     return _Loads(weights, [*alone.values()][::-1][:2], bool(idle))
 
 
@@ -222,14 +232,6 @@ def _is_known(star: str) -> bool:
     return top in sys.stdlib_module_names or top in ("torch", "numpy")
 
 
-def _held_back(run: JobRun, idle: list[ast.Call]) -> Iterator[_HeldLoad]:
-    """The loads to which a job does not come for want of an option."""
-    for call in idle:
-        for place, test in _failing_tests(run, call):
-            for option in _options_in(run, test):
-                yield _HeldLoad(place, option)
-
-
 def _failing_tests(run: JobRun, call: ast.Call, deepest: int = 3) -> list[tuple[ast.Call, ast.expr]]:
     """The tests that keep a call from running in a job: around it, of what leaves before it, or around the
     calls of its function; each with the call that it is around."""
@@ -247,18 +249,26 @@ def _failing_tests(run: JobRun, call: ast.Call, deepest: int = 3) -> list[tuple[
     return []
 
 
-def _options_in(run: JobRun, test: ast.expr) -> Iterator[DeclaredOption]:
-    """The options of which a test or an argument is made that the job gives nothing."""
+def _waits_for(run: JobRun, load: ast.expr, test: ast.expr) -> Iterator[_HeldLoad]:
+    """The options that a test or an argument asks for and the job does not give, or entries of configuration
+    files that are empty."""
     if isinstance(test, ast.BoolOp) and isinstance(test.op, ast.And):
         failing = [each for each in test.values if run.truth(each) is False]
-        yield from (one for each in failing for one in _options_in(run, each))
+        yield from (one for each in failing for one in _waits_for(run, load, each))
         return
-    for part in ast.walk(test):
-        for each in origins(run.program, part) if isinstance(part, ast.Name | ast.Attribute) else ():
-            option = None if each is None else option_of(run.program, each)
-            value = None if option is None else run.value(option.default)
-            if option is not None and value is not None and str(value.value or "").lower() in _UNSET:
-                yield option
+    program, words = run.program, words_of(run.job)
+    parts = (each for each in ast.walk(test) if isinstance(each, ast.Name | ast.Attribute | ast.Subscript))
+    for each in (one for part in parts for one in origins(program, part) if one is not None):
+        option = option_of(program, each)
+        value = run.value(each if option is None else option.default)
+        if value is None or str(value.value or "").lower() not in _UNSET:
+            continue
+        entry = None if option else program.analysis(ConfigurationFiles).entry(each, words)
+        if option is not None:
+            yield _HeldLoad(load, option.written, True, file_of(option.node).location(option.node))
+        elif entry is not None and entry.is_chosen and entry.sources:
+            path, keys = entry.sources[0]
+            yield _HeldLoad(load, ".".join(keys), False, location_in_file(path, keys))
 
 
 def _is_defined(program: Program, call: ast.Call) -> bool:
