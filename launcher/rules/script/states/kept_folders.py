@@ -223,7 +223,7 @@ def _begin_of(subject: ScriptSubject, origin: ast.expr | None, depth: int) -> li
     if inner is not None:
         return path_beginnings(subject, inner, depth)
     files = subject.program.analysis(ConfigurationFiles)
-    held = origin and files.entry(origin, words_of(subject.job))
+    held = None if origin is None else files.entry(origin, words_of(subject.job))
     if held is None and isinstance(origin, ast.Attribute | ast.Subscript):
         stores = _stores_of_entry(subject.program, origin)
         if isinstance(origin, ast.Subscript) or not any(origin.attr in each for each in files.texts()):

@@ -159,7 +159,7 @@ class _Loads:
 def _lack_of(loads: _Loads) -> str:
     again = "it would train from the beginning, and what was done until then is paid for twice"
     if loads.held:
-        named = " and ".join(f"`{each.name}`" for each in loads.held)
+        named = " or ".join(f"`{each.name}`" for each in loads.held)
         lacking = (
             "which this job does not give"
             if loads.held[0].is_option
@@ -209,7 +209,8 @@ def _loads(subject: ScriptSubject) -> _Loads | None:
     whole = [
         each for each in idle if not _loads_weights_alone(program, each, (last_name(each.func) or "").lower())
     ]
-    waiting = [each for call in whole or ([] if weights else idle) for each in _failing_tests(run, call)]
+    waiting: list[tuple[ast.expr, ast.expr]] = []
+    waiting += [each for call in whole or ([] if weights else idle) for each in _failing_tests(run, call)]
     waiting += [(each, each) for each in asking]
     held = [one for place, test in waiting for one in _waits_for(run, place, test)]
     alone = {each.name: each for each in reversed(held) if each.is_option is held[0].is_option}
