@@ -438,7 +438,7 @@ def surely_runs(
         if isinstance(outer, ast.match_case) and not _is_matched(outer, known):
             return False
         if isinstance(inner, ast.stmt) and any(
-            _may_leave(program, each, known) for each in _statements_before(outer, inner)
+            _may_leave(program, each, known) for each in statements_before(outer, inner)
         ):
             return False
         if isinstance(outer, ast.FunctionDef | ast.AsyncFunctionDef) and _is_in_body(outer, inner):
@@ -459,7 +459,7 @@ def never_runs(program: Program, node: ast.AST, known: Known, deepest: int = _DE
             isinstance(each, ast.If)
             and _leaves(each.body[-1])
             and _truth_in_training(program, each.test, known) is True
-            for each in _statements_before(outer, inner)
+            for each in statements_before(outer, inner)
         ):
             return True
         if isinstance(outer, ast.FunctionDef | ast.AsyncFunctionDef) and _is_in_body(outer, inner):
@@ -630,7 +630,7 @@ def _truth_in_training(program: Program, test: ast.expr, known: Known) -> bool |
     return found if isinstance(found, bool) else None
 
 
-def _statements_before(outer: ast.AST, inner: ast.stmt) -> list[ast.stmt]:
+def statements_before(outer: ast.AST, inner: ast.stmt) -> list[ast.stmt]:
     """The statements beside one that come before it."""
     for _, block in ast.iter_fields(outer):
         if isinstance(block, list) and any(each is inner for each in block):

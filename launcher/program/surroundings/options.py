@@ -20,7 +20,7 @@ from launcher.program.dataflow import (
 from launcher.program.index import ancestors, last_name, parent_of
 from launcher.program.process_environment import Valued
 from launcher.program.program import Program
-from launcher.program.ranks.reachability import default_by_command_line
+from launcher.program.ranks.reachability import Reachability, default_by_command_line
 from launcher.program.values import (
     Constant,
     Defined,
@@ -54,6 +54,13 @@ class DeclaredOption:
     node: ast.AST
     default: ast.expr
 
+    @property
+    def written(self) -> str:
+        """How a command line gives it."""
+        words = self.node.args if isinstance(self.node, ast.Call) else []
+        texts = [str(each.value) for each in words if isinstance(each, ast.Constant)]
+        return next((each for each in texts if each.startswith("--")), f"--{self.name}")
+
 
 def default_of_option(program: Program, node: ast.expr) -> DeclaredOption | None:
     """The option that `args.workers` is, where a literal is its default."""
@@ -76,9 +83,18 @@ def option_of(program: Program, node: ast.expr) -> DeclaredOption | None:
     if any(map(is_parsed_field, fields)):
         given = [each.value for each in fields if each.value is not None]
         return _option_with(node.attr, given[0], given[0]) if len(given) == 1 else None
-    declared = program.evaluation.attributes.options.declared.get(node.attr, ())
+    declared = declared_in_run(program, node.attr)
     found = [option for call in declared if (option := _declared(call, node.attr)) is not None]
     return found[0] if len(found) == 1 else None
+
+
+def declared_in_run(program: Program, name: str) -> list[ast.Call]:
+    """The calls that declare an option, of several those to which the program comes."""
+    declared = [*program.evaluation.attributes.options.declared.get(name, ())]
+    if len(declared) == 1:
+        return declared
+    code = program.analysis(Reachability)
+    return [each for each in declared if code.reaches(each) and not code.is_named_nowhere(each)]
 
 
 def _is_set_by_program(program: Program, option: ast.Attribute) -> bool:

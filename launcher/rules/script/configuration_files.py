@@ -13,11 +13,13 @@ import json
 import os
 import re
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from functools import cached_property
 from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from launcher.failure_modes.model import Location
 from launcher.frozen import frozen
 from launcher.program.dataflow import argument_of, constant_argument, origins
 from launcher.program.index import file_of, nodes_within
@@ -26,6 +28,7 @@ from launcher.program.values import Constant, like
 from launcher.text.regular_files import read_regular
 
 if TYPE_CHECKING:
+    from launcher.documents import Document
     from launcher.jobs.specification import JobSpec
 
 _ENDINGS = (".yaml", ".yml", ".json")
@@ -58,10 +61,11 @@ Entry = tuple[tuple[str, ...], object]
 @frozen
 class Configured:
     """What an entry of a configuration is, by the job's words and the files; `is_chosen` where it is known
-    which files the run reads."""
+    which files the run reads; and the files that have it, each with its keys there."""
 
     values: tuple[object, ...]
     is_chosen: bool
+    sources: tuple[tuple[Path, tuple[str, ...]], ...] = ()
 
 
 @frozen
@@ -100,13 +104,23 @@ class ConfigurationFiles:
         if given is not None:
             return Configured((given,), is_chosen=True)
         chosen = self._chosen(words)
-        documents = [self._entries(each) for each in chosen or self._beside]
         for keys in spelled:
-            read = [value for each in documents for value in _below(each, keys)]
-            found = [*read, *_below(self._in_program, keys)]
+            read = [
+                (path, whole, value)
+                for path in chosen or self._beside
+                for whole, value in _below(self._entries(path), keys)
+            ]
+            found = [value for *_, value in read] + [value for _, value in _below(self._in_program, keys)]
             if found:
-                return Configured(tuple(dict.fromkeys(found)), is_chosen=bool(chosen) or not read)
+                sources = tuple((path, whole) for path, whole, _ in read)
+                return Configured(tuple(dict.fromkeys(found)), bool(chosen) or not read, sources)
         return None
+
+    def texts(self) -> Iterator[str]:
+        """What the files hold, as far as the program may read them."""
+        for path in self._beside if self.are_read else ():
+            with suppress(OSError, ValueError):
+                yield read_regular(path, _LARGEST_FILE).decode("utf-8", "replace")
 
     def _spelled(self, node: ast.expr) -> list[tuple[str, ...]]:
         return list(_keys_of(node)) or list(_keys_of(self._from_the_whole(node)))
@@ -282,14 +296,25 @@ def _given_by_words(words: Sequence[str], keys: tuple[str, ...]) -> str | None:
     return None
 
 
-def _below(document: tuple[Entry, ...], keys: tuple[str, ...]) -> Iterator[object]:
-    """The values at the end of paths that end with these keys."""
+def _below(document: tuple[Entry, ...], keys: tuple[str, ...]) -> Iterator[Entry]:
+    """The values at the end of paths that end with these keys, with the paths."""
     for path, value in document:
         if path[-len(keys) :] == keys:
             if isinstance(value, str) and (whole := _HERE.match(value)):
                 inner = [found for each, found in document if each == tuple(whole[1].split("."))]
                 value = f"{inner[0]}{value[whole.end() :]}" if len(inner) == 1 else None
-            yield value
+            yield path, value
+
+
+def location_in_file(path: Path, keys: tuple[str, ...]) -> Location:
+    """Where an entry of a configuration file stands."""
+    if path.suffix != ".json":
+        documents = _documents(_FILLED_IN.sub(b"${of_a_template}", path.read_bytes()), str(path))
+        places = [each.location(*keys) for each in documents]
+        return max(places, key=lambda each: each.line) if places else Location(str(path), 1, 1)
+    lines = path.read_text("utf-8", "replace").splitlines()
+    found = (number for number, line in enumerate(lines, 1) if f'"{keys[-1]}"' in line)
+    return Location(str(path), next(found, 1), 1)
 
 
 def _parsed(path: Path) -> Any:
@@ -306,14 +331,28 @@ def _parsed(path: Path) -> Any:
 
 
 def _plain(raw: bytes, named: str) -> Any:
-    """The plain values of a YAML document; None for one that is not to be read."""
+    """The plain values of a YAML document, or of several in one file together; None for one that is not to be
+    read."""
+    found = [each.data for each in _documents(raw, named)]
+    return {key: value for each in found for key, value in each.items()} if found else None
+
+
+def _documents(raw: bytes, named: str) -> list[Document]:
+    """The YAML documents of a file, each at its own lines; none where one is not to be read."""
     # Few programs have such a file, and its reader takes as long to import as the lint of a script.
     from launcher.documents import DocumentError, parse_document
 
+    lines = raw.splitlines()
+    ends = [number for number, line in enumerate(lines) if line.rstrip() == b"---"]
+    parts = [lines]
+    if len(ends) > 1 or (ends and any(each.strip() and each[:1] != b"#" for each in lines[: ends[0]])):
+        begins = [0, *(each + 1 for each in ends)]
+        parts = [[b""] * begin + lines[begin:end] for begin, end in zip(begins, [*ends, None], strict=True)]
+        parts = [each for each in parts if any(line.strip() for line in each)]
     try:
-        return parse_document(raw, named, ()).data
+        return [parse_document(b"\n".join(each), named, ()) for each in parts]
     except (ValueError, RecursionError, DocumentError):
-        return None
+        return []
 
 
 def _flattened(document: Any) -> Iterator[Entry]:

@@ -55,7 +55,12 @@ from launcher.program.process_environment import changed_variables, count_on_hos
 from launcher.program.program import Program
 from launcher.program.ranks.reachability import Reachability, never_runs
 from launcher.program.spellings import MOST_SPELLINGS, NOT_WRITTEN, spellings
-from launcher.program.surroundings.options import SET_ANYWAY, as_attribute, option_of
+from launcher.program.surroundings.options import (
+    SET_ANYWAY,
+    as_attribute,
+    declared_in_run,
+    option_of,
+)
 from launcher.program.surroundings.shell_starts import ShellSetting, ShellStart
 from launcher.program.values import (
     Constant,
@@ -612,7 +617,7 @@ class JobRun:
         stores = [each for file in self.program.files for each in file.set_attributes.get(name, ())]
         if any(not (is_parsed and is_set_by_method(each)) for each in stores):
             return None
-        calls = self.program.evaluation.attributes.options.declared.get(name, ())
+        calls = declared_in_run(self.program, name)
         if len(calls) != 1 or has_star_arguments(calls[0]):
             return None
         action = constant_argument(self.program, argument_of(calls[0], "action"))
@@ -658,15 +663,15 @@ def _given_name(option: ast.Call) -> str | None:
     return next((as_attribute(each) for each in words if each.startswith("--")), None)
 
 
-def may_run(run: JobRun, call: ast.Call, deepest: int = 4) -> bool:
-    """Whether a call is reached: no test that never holds around it or around each call of its function.
+def may_run(run: JobRun, node: ast.expr, deepest: int = 4) -> bool:
+    """Whether an expression is reached: no test that never holds around it or around the function's calls.
 
     A function whose callers are not all seen is called where its name is; one that nobody names, by a hook.
     """
     program = run.program
-    if not program.analysis(Reachability).reaches(call) or never_runs(program, call, run.truth):
+    if not program.analysis(Reachability).reaches(node) or never_runs(program, node, run.truth):
         return False
-    function = next((each for each in ancestors(call) if isinstance(each, ast.FunctionDef)), None)
+    function = next((each for each in ancestors(node) if isinstance(each, ast.FunctionDef)), None)
     if function is None or deepest == 0:
         return True
     sites = program.evaluation.callers.call_sites(function)

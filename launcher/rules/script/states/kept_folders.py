@@ -6,12 +6,14 @@ import ast
 import re
 from collections.abc import Iterator
 from itertools import pairwise
+from pathlib import Path
 
 from launcher.failure_modes import checkpoints
-from launcher.failure_modes.model import Finding, Severity, Stage
+from launcher.failure_modes.model import Finding, Related, Severity, Stage
 from launcher.failure_modes.registry import finds
+from launcher.frozen import frozen
 from launcher.jobs.script_inputs import CODE_FOLDER, CONTAINER_ROOT, DEFAULT_CHECKPOINT_PATH
-from launcher.program.dataflow import argument_of, origins, origins_of_binding, parts_of, text_parts
+from launcher.program.dataflow import argument_of, constant_argument, origins, origins_of_binding, text_parts
 from launcher.program.index import (
     Binding,
     BindingKind,
@@ -21,10 +23,10 @@ from launcher.program.index import (
     parent_of,
     scope_of,
 )
-from launcher.program.process_environment import COMMANDS
+from launcher.program.process_environment import COMMANDS, changed_variables
 from launcher.program.program import Program
 from launcher.program.ranks.reachability import Reachability, never_runs
-from launcher.program.surroundings.options import option_of
+from launcher.program.surroundings.options import SET_ANYWAY, option_of
 from launcher.program.surroundings.saves import (
     LIGHTNING_LOGS,
     is_a_cache,
@@ -33,16 +35,17 @@ from launcher.program.surroundings.saves import (
 from launcher.program.values import (
     PATH,
     Constant,
+    External,
     Instance,
+    like,
 )
-from launcher.rules.script.configuration_files import ConfigurationFiles, words_of
+from launcher.rules.script.configuration_files import ConfigurationFiles, location_in_file, words_of
 from launcher.rules.script.findings import (
     JobRun,
     ScriptSubject,
     finding_at,
     given_option,
     may_run,
-    related_at,
     spelled_commands,
 )
 
@@ -64,22 +67,39 @@ _KEPT_BY_VARIABLE = "SM_"
 """What the names of variables begin with that lead to folders of SageMaker's."""
 
 
-def path_beginnings(subject: ScriptSubject, path: ast.expr, depth: int = 8) -> list[str | None]:
-    """What a path may begin with, by all that it may come from; None where that is not written."""
+@frozen
+class Beginning:
+    """What a path begins with, None where that is not written, and where it is: in the program, or in the
+    files of its configuration, of which perhaps nobody knows which a run reads (`is_guessed`)."""
+
+    text: str | None
+    place: ast.expr | None = None
+    sources: tuple[tuple[Path, tuple[str, ...]], ...] = ()
+    is_guessed: bool = False
+
+
+_NOT_WRITTEN = Beginning(None)
+
+
+def path_beginnings(subject: ScriptSubject, path: ast.expr, depth: int = 12) -> list[Beginning]:
+    """What a path may begin with, by all that it may come from."""
     made = subject.program.value(path)
     if isinstance(made, Instance) and made.name in _HOST_FOLDERS:
-        return [_HOST_FOLDERS[made.name] if argument_of(made.call, "dir") is None else None]
+        of_host = argument_of(made.call, "dir") is None
+        return [Beginning(_HOST_FOLDERS[made.name], path) if of_host else _NOT_WRITTEN]
     if isinstance(path, ast.Name) and path.id == "__file__":
-        return [None if _leaves_the_code(subject, path) else f"{CODE_FOLDER}/"]
+        return [_NOT_WRITTEN if _leaves_the_code(subject, path) else Beginning(f"{CODE_FOLDER}/", path)]
     if not depth:
-        return [None]
+        return [_NOT_WRITTEN]
+    if isinstance(path, ast.Name | ast.Attribute) and _COUNTED.fullmatch(last_name(path) or ""):
+        return [Beginning("0", path)]
     if isinstance(path, ast.Name | ast.Attribute):
         option = option_of(subject.program, path)
         name = path.attr if isinstance(path, ast.Attribute) else option.name if option else ""
         given = given_option(subject.job, name, option.node if option else None)
         if given is not None:
             is_path = isinstance(given, str) and given and not given.startswith("${")
-            return [str(given) if is_path else None]
+            return [Beginning(str(given)) if is_path else _NOT_WRITTEN]
         if option is not None:
             return path_beginnings(subject, option.default, depth - 1)
     found = _before_more_is_added(subject.program, path)
@@ -99,6 +119,22 @@ def path_beginnings(subject: ScriptSubject, path: ast.expr, depth: int = 8) -> l
         if not isinstance(origin, ast.Constant) or origin.value not in (None, "")
         for each in _begin_of(subject, origin, depth - 1)
     ]
+
+
+def _as_attribute(program: Program, path: ast.expr) -> ast.expr:
+    """`args.out` for `getattr(args, "out", None)` and for `vars(args)["out"]`."""
+    key: ast.expr | None = None
+    owner = path
+    if isinstance(path, ast.Call) and program.qualified(path.func) == "getattr" and len(path.args) > 1:
+        owner, key = path.args[:2]
+    elif isinstance(path, ast.Subscript):
+        made, key = program.value(path.value), path.slice
+        table = made.call if isinstance(made, Instance) and made.name == "vars" else None
+        owner = table.args[0] if table is not None and table.args else path
+    name = constant_argument(program, key)
+    if owner is path or name is None or not isinstance(name.value, str):
+        return path
+    return like(path, ast.Attribute(owner, name.value, ast.Load()))
 
 
 def _before_more_is_added(program: Program, path: ast.expr) -> tuple[ast.expr | None, ...]:
@@ -149,16 +185,18 @@ def _leaves_the_code(subject: ScriptSubject, file: ast.Name) -> bool:
     return up > above
 
 
-def _begin_of(subject: ScriptSubject, origin: ast.expr | None, depth: int) -> list[str | None]:
+def _begin_of(subject: ScriptSubject, origin: ast.expr | None, depth: int) -> list[Beginning]:
     parts, _ = text_parts(subject.program, origin)
-    inner = parts[0] if parts else None
+    inner = next((each for each in parts if not _is_empty(subject, each)), None)
     name = subject.program.qualified(origin.func) if isinstance(origin, ast.Call) else None
     match origin:
+        case ast.Call() | ast.Subscript() if (read := _as_attribute(subject.program, origin)) is not origin:
+            return path_beginnings(subject, read, depth)
         case ast.Constant(value=str() as text) if text:
-            return [text]
+            return [Beginning(text, origin)]
         case ast.BoolOp(op=ast.Or()):
             return [each for one in origin.values for each in path_beginnings(subject, one, depth)]
-        case ast.BinOp(op=ast.Mod()):
+        case ast.BinOp(op=ast.Mod()) if inner is None:
             inner = origin.left
         case ast.Attribute(attr="parent"):
             inner = origin.value
@@ -170,17 +208,53 @@ def _begin_of(subject: ScriptSubject, origin: ast.expr | None, depth: int) -> li
             return _beginnings_of_entry(subject, origin, depth)
         case ast.Call(args=[variable, *others]) if name in ("os.environ.get", "os.getenv"):
             return _begin_of_variable(subject, variable, others, depth)
-        case ast.Call(func=ast.Attribute(value=owner, attr="with_suffix" | "with_name" | "format")):
+        case ast.Subscript(slice=variable) if subject.program.value(origin.value) == External("os.environ"):
+            return _begin_of_variable(subject, variable, [], depth)
+        case ast.Call(func=ast.Attribute(value=owner, attr="with_suffix" | "with_name")):
             inner = owner
+        case ast.Call(func=ast.Attribute(value=owner, attr="format")) if inner is None:
+            inner = owner
+        case ast.Call(func=ast.Attribute(attr="strftime"), args=[*_, form]):
+            inner = form
+        case ast.Call(args=[ast.Name(id="__name__")]) if name == "os.path.abspath":
+            return [Beginning("./", origin)]  # The name of a module is no absolute path.
         case ast.Call(args=[path, *_]) if name == "os.path.dirname":
             inner = path
     if inner is not None:
         return path_beginnings(subject, inner, depth)
-    held = origin and subject.program.analysis(ConfigurationFiles).entry(origin, words_of(subject.job))
-    values = held.values if held else ()
-    return [each if isinstance(each, str) and not each.startswith("${") else None for each in values] or [
-        None
-    ]
+    files = subject.program.analysis(ConfigurationFiles)
+    held = None if origin is None else files.entry(origin, words_of(subject.job))
+    if held is None and isinstance(origin, ast.Attribute | ast.Subscript):
+        stores = _stores_of_entry(subject.program, origin)
+        if isinstance(origin, ast.Subscript) or not any(origin.attr in each for each in files.texts()):
+            found = [each for one in stores for each in path_beginnings(subject, one, depth)]
+            return found or [_NOT_WRITTEN]
+    if held is None:
+        return [_NOT_WRITTEN]
+    texts = (each if isinstance(each, str) and not each.startswith("${") else None for each in held.values)
+    return [Beginning(each, None, held.sources, not held.is_chosen) for each in texts]
+
+
+_COUNTED = re.compile(r"(\w+_)?(epoch|step|iter|iteration|rank|seed)s?|iteration_number|i|e|it|n_iter")
+"""What numbers are called with which the name of a file may begin."""
+
+
+def _is_empty(subject: ScriptSubject, part: ast.expr) -> bool:
+    return JobRun(subject).value(part) == Constant("")
+
+
+def _stores_of_entry(program: Program, entry: ast.Attribute | ast.Subscript) -> list[ast.expr]:
+    """What a program sets an entry of a configuration to, on what has its name: `cfg.folder = "./runs"`."""
+    owner = last_name(entry.value)
+    if isinstance(entry, ast.Attribute):
+        found = (each for file in program.files for each in file.set_attributes.get(entry.attr, ()))
+        stores = [each for each in found if owner != "self" and each.name.split(".")[-2] == owner]
+    else:
+        key = constant_argument(program, entry.slice)
+        items = (file.set_items.get(str(key and key.value), ()) for file in program.files)
+        written = ast.unparse(entry)
+        stores = [each for found in items for each in found if ast.unparse(each.node) == written]
+    return [] if any(each.value is None for each in stores) else [each.value for each in stores if each.value]
 
 
 def _begins_on_host(subject: ScriptSubject, owner: ast.expr) -> bool:
@@ -188,42 +262,49 @@ def _begins_on_host(subject: ScriptSubject, owner: ast.expr) -> bool:
     return isinstance(made, Instance) and made.name in _HOST_FOLDERS
 
 
-def _beginnings_of_entry(subject: ScriptSubject, entry: ast.Attribute, depth: int) -> list[str | None]:
+def _beginnings_of_entry(subject: ScriptSubject, entry: ast.Attribute, depth: int) -> list[Beginning]:
     """What an entry of a library's configuration begins with: by the job's words, or by what the program sets
     it to, or by its default. A file that may be read into it is not read here."""
     program, words, key = subject.program, subject.job.code.arguments, entry.attr
     library = _CONFIGURATIONS.match(program.qualified(entry) or "")
     if library is None or any(re.search(f"[\"'.]{key}[\"'] ?[,=]", file.text) for file in program.files):
-        return [None]
+        return [_NOT_WRITTEN]
     for word, following in pairwise((*words, "")):
         name, sign, value = word.partition("=")
         if re.split(r"[-.]", name)[-1] == key:
-            return [value if sign else following]
+            return [Beginning(value if sign else following)]
     if words or any("merge_from_file" in file.calls_of for file in program.files):
-        return [None]
+        return [_NOT_WRITTEN]
     truth = JobRun(subject).truth
     stores = (each for file in program.files for each in file.set_attributes.get(key, ()))
     begins = [
         begin
         for each in stores
         if not never_runs(program, each.node, truth)
-        for begin in ([None] if each.value is None else path_beginnings(subject, each.value, depth))
+        for begin in ([_NOT_WRITTEN] if each.value is None else path_beginnings(subject, each.value, depth))
     ]
-    return begins or [_OF_CONFIGURATIONS.get(f"{library[0]}.{key}")]
+    return begins or [Beginning(_OF_CONFIGURATIONS.get(f"{library[0]}.{key}"))]
 
 
 def _begin_of_variable(
     subject: ScriptSubject, variable: ast.expr, others: list[ast.expr], depth: int
-) -> list[str | None]:
-    """What an environment variable begins with: as the job sets it, or else by the default of its reader."""
+) -> list[Beginning]:
+    """What an environment variable begins with: as the job or the program sets it, or else by the default of
+    its reader."""
     name = subject.program.value(variable)
-    if not isinstance(name, Constant) or not isinstance(name.value, str) or not others:
-        return [None]
+    if not isinstance(name, Constant) or not isinstance(name.value, str):
+        return [_NOT_WRITTEN]
     given = subject.job.environment.get(name.value)
+    changes = [each for each in changed_variables(subject.program) if each.name == name.value]
+    if any(each.only_unset and SET_ANYWAY.fullmatch(name.value) for each in changes):
+        return [_NOT_WRITTEN]
     if given is not None:
-        return [str(given)]
-    if name.value.startswith(_KEPT_BY_VARIABLE) or subject.program.mentioning(name.value):
-        return [None]
+        return [Beginning(None if changes else str(given))]
+    if changes:
+        values = [path_beginnings(subject, each.value, depth) for each in changes]
+        return [each for found in values for each in found or [_NOT_WRITTEN]]
+    if name.value.startswith(_KEPT_BY_VARIABLE) or subject.program.mentioning(name.value) or not others:
+        return [_NOT_WRITTEN]
     return path_beginnings(subject, others[0], depth)
 
 
@@ -257,6 +338,12 @@ _MOVING = frozenset(
     {"read_bytes", "put_object", "push_to_hub", "log_artifact", "log_artifacts", "log_model", "main"}
 )
 """What may bring a file off its host, or make a relative path mean another folder, as hydra's `main` does."""
+
+_KEPT_PLACES = re.compile(
+    r"\bSM_|(?<![\w/.])(s3|gs|hdfs|abfss?|oss|cos|hf)://|"
+    rf"(?<![\w/.])({'|'.join(each.rstrip('/') for each in _NOT_LOST)})(?!\w)"
+)
+"""What a text holds that names a folder or a variable of one that outlives the host."""
 
 _STORES = ("fsspec", "s3fs", "gcsfs", "cloudpathlib")
 _OTHER_COMMANDS = ("subprocess.Popen", "subprocess.getoutput", "subprocess.getstatusoutput", "os.popen")
@@ -303,6 +390,8 @@ def saves_go_where_they_are_kept(subject: ScriptSubject) -> Iterator[Finding]:
         lost = [each for each in lost if program.analysis(Reachability).reaches(each[0])]
     others = [call for call, _ in saves if all(call is not each for each, _ in lost)]
     for call, path in lost:
+        begins = path_beginnings(subject, path)
+        guessed = [each.is_guessed for each in begins]
         where = f"keeps {planned.local_path}" if planned is not None else "keeps no folder for checkpoints"
         yield finding_at(
             checkpoints.PATH_NOT_KEPT,
@@ -310,12 +399,8 @@ def saves_go_where_they_are_kept(subject: ScriptSubject) -> Iterator[Finding]:
             f"`{ast.unparse(path)}` is on the host's own disk, which is deleted with the job; beside "
             f"the folders of the model and the output this job {where}",
             remedy=None if planned is not None else _KEEP_CHECKPOINTS,
-            severity=_severity_of(call, others) or (Severity.WARNING if _is_guessed(subject, path) else None),
-            related=[
-                related_at(each, "the folder is named here")
-                for each in _places_of_folder(subject, path)
-                if file_of(each).location(each).line != file_of(call).location(call).line
-            ],
+            severity=_severity_of(call, others) or (Severity.WARNING if any(guessed) else None),
+            related=_places_of_folder(call, begins),
         )
 
 
@@ -326,28 +411,14 @@ _KEEP_CHECKPOINTS = (
 )
 
 
-def _places_of_folder(subject: ScriptSubject, path: ast.expr) -> list[ast.expr]:
+def _places_of_folder(save: ast.Call, begins: list[Beginning]) -> list[Related]:
     """Where the text stands with which a path begins, or the entry of a configuration that gives it."""
-    program, found = subject.program, list[ast.expr]()
-    begins = {each for each in path_beginnings(subject, path) if each}
-    files, words = program.analysis(ConfigurationFiles), words_of(subject.job)
-    for part in parts_of(program, path):
-        named = last_name(part) if isinstance(part, ast.Attribute) else None
-        for each in (part, *(program.evaluation.attributes.options.defaults(named) if named else ())):
-            is_entry = isinstance(each, ast.Attribute | ast.Subscript) and files.entry(each, words)
-            is_text = isinstance(each, ast.Constant) and each.value in begins
-            if isinstance(each, ast.expr) and (is_entry or is_text):
-                found.append(each)
-    return list({file_of(each).location(each).line: each for each in found}.values())[:2]
-
-
-def _is_guessed(subject: ScriptSubject, path: ast.expr) -> bool:
-    """Whether a configuration says where a path leads, and nobody which file of it the run reads."""
-    files, words = subject.program.analysis(ConfigurationFiles), words_of(subject.job)
-    found = (
-        files.entry(each, words) for each in parts_of(subject.program, path) if isinstance(each, ast.expr)
-    )
-    return any(each is not None and not each.is_chosen for each in found)
+    named = [file_of(each.place).location(each.place) for each in begins if each.place is not None]
+    named += [location_in_file(*each) for one in begins for each in one.sources]
+    own = file_of(save).location(save)
+    places = {(each.file, each.line): each for each in named}
+    places.pop((own.file, own.line), None)
+    return [Related(each, "the folder is named here") for each in places.values()][:2]
 
 
 def _severity_of(lost: ast.Call, others: list[ast.Call]) -> Severity | None:
@@ -371,10 +442,20 @@ def _movers(subject: ScriptSubject, kept: tuple[str, ...]) -> list[ast.Call]:
         if of_stores or last in lasts or "upload" in last.lower()
         for call in calls
     )
-    return [each for each in calls if _brings_away(subject, each, kept)]
+    knows_places = _knows_kept_places(subject, kept)
+    return [each for each in calls if _brings_away(subject, each, kept, knows_places)]
 
 
-def _brings_away(subject: ScriptSubject, call: ast.Call, kept: tuple[str, ...]) -> bool:
+def _knows_kept_places(subject: ScriptSubject, kept: tuple[str, ...]) -> bool:
+    """Whether the program, its configuration files or the job name any folder that is kept: without that,
+    what is copied to where nobody sees goes to none."""
+    job, files = subject.job, subject.program.analysis(ConfigurationFiles)
+    given = map(str, (*words_of(job), *job.environment.values()))
+    texts = (*(each.text for each in subject.program.files), *given, *files.texts())
+    return any(_KEPT_PLACES.search(each) or any(one in each for one in kept) for each in texts)
+
+
+def _brings_away(subject: ScriptSubject, call: ast.Call, kept: tuple[str, ...], knows_places: bool) -> bool:
     """Whether a call sends files away, or brings them to a folder that is not deleted with the host."""
     program, last = subject.program, last_name(call.func) or ""
     whole = program.qualified(call.func) or ""
@@ -386,7 +467,7 @@ def _brings_away(subject: ScriptSubject, call: ast.Call, kept: tuple[str, ...]) 
         return last != "main"
     if whole in COMMANDS or whole in _OTHER_COMMANDS:
         commands = spelled_commands(program, call)
-        return not commands or any(_may_send(" ".join(words), kept) for words in commands)
+        return not commands or any(_may_send(" ".join(words), kept, knows_places) for words in commands)
     if whole not in _BRINGING or _is_renamed_in_its_folder(call, whole):
         return False
     if whole in ("tarfile.open", "zipfile.ZipFile"):
@@ -394,14 +475,14 @@ def _brings_away(subject: ScriptSubject, call: ast.Call, kept: tuple[str, ...]) 
         if mode is None or getattr(program.value(mode), "value", "w")[:1] == "r":
             return False
     place = argument_of(call, *_BRINGING[whole])
-    return place is None or not _is_lost(subject, place, kept)
+    return knows_places and (place is None or not _is_lost(subject, place, kept))
 
 
 _BEFORE_COMMANDS = ("do", "else", "if", "sudo", "then", "time", "while")
 _QUOTED = re.compile(r"\"[^\"]{0,400}\"|'[^']{0,400}'|\d?>&\d")
 
 
-def _may_send(command: str, kept: tuple[str, ...]) -> bool:
+def _may_send(command: str, kept: tuple[str, ...], knows_places: bool) -> bool:
     """Whether a shell's command may bring files to where they are kept."""
     for part in re.split(r"[;&|]+", _QUOTED.sub(lambda found: re.sub("[;&|]", " ", found[0]), command)):
         words = part.split()
@@ -410,9 +491,13 @@ def _may_send(command: str, kept: tuple[str, ...]) -> bool:
         match words:
             case []:
                 continue
-            case ["cp" | "mv" | "rsync", *_, place]:
-                if place.startswith("?") or not _is_deleted(place.strip("\"'"), kept):
+            case ["cp" | "mv" | "rsync" as name, *_, place]:
+                if place.startswith("?"):
+                    return knows_places or name == "rsync"
+                if not _is_deleted(place.strip("\"'"), kept):
                     return True
+            case ["zip" | "tar" | "gzip", *_] if not knows_places:
+                continue
             case [name, *_] if not _HARMLESS_COMMANDS.fullmatch(name.rpartition("/")[2]):
                 return True
     return False
@@ -428,7 +513,7 @@ def _is_renamed_in_its_folder(call: ast.Call, name: str) -> bool:
 def _is_lost(subject: ScriptSubject, path: ast.expr, kept: tuple[str, ...]) -> bool:
     """Whether a path leads to a folder that is deleted with the host, wherever it comes from."""
     begins = path_beginnings(subject, path)
-    return bool(begins) and all(each is not None and _is_deleted(each, kept) for each in begins)
+    return bool(begins) and all(each.text is not None and _is_deleted(each.text, kept) for each in begins)
 
 
 def _is_deleted(begins: str, kept: tuple[str, ...]) -> bool:

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import ast
 import re
+import sys
 from collections.abc import Iterator
 
 from launcher.failure_modes import checkpoints
-from launcher.failure_modes.model import Finding, Severity, Stage
+from launcher.failure_modes.model import Finding, Location, Related, Severity, Stage
 from launcher.failure_modes.registry import finds
+from launcher.frozen import frozen
 from launcher.program.dataflow import argument_of, origins, parts_of
 from launcher.program.index import (
     BindingKind,
@@ -23,16 +25,17 @@ from launcher.program.index import (
     statement_of,
 )
 from launcher.program.program import Program
-from launcher.program.ranks.reachability import Reachability
+from launcher.program.ranks.reachability import Reachability, statements_before
+from launcher.program.surroundings.options import option_of
 from launcher.program.surroundings.saves import (
     SAVED_TO,
     state_saves,
 )
 from launcher.program.values import (
-    Constant,
     Defined,
     External,
 )
+from launcher.rules.script.configuration_files import ConfigurationFiles, location_in_file, words_of
 from launcher.rules.script.findings import (
     JobRun,
     ScriptSubject,
@@ -42,7 +45,14 @@ from launcher.rules.script.findings import (
 )
 from launcher.rules.script.states.writers import texts_in
 
-_LOADERS = re.compile("load_(state|model|ckpt|weights)|restore|resum|checkpoint|snapshot")
+_LOADERS = re.compile(
+    "(^|_)load(_?from|_(state|model|ckpt|weights|objects))|restore|resum|checkpoint|snapshot"
+)
+_OTHER_CHECKPOINTS = re.compile(
+    r"save|write|activation|gradient_|wrapper|_blocks?$|sequential|delete|remove|clean|modelcheckpoint|callback"
+    r"|download"
+)
+"""What the names of functions hold that save checkpoints or delete them, or compute activations again."""
 _PROGRESS = re.compile(
     r"epoch|step|iter|optim|sched|scaler|progress|trainer|(^|_)(opt|it|ep|round|batch_idx)(_|$)",
     re.IGNORECASE,
@@ -60,6 +70,17 @@ _TRAINERS = (
 )
 """What trains for a script, from the beginning unless it is told where to resume."""
 
+_TRACKERS = ("wandb.", "mlflow.", "neptune.", "swanlab.", "clearml.", "comet_ml.")
+"""What goes on with the records of a run, `wandb.init(resume="allow")`, and loads no state."""
+
+_UNSET = ("", "none", "null", "no")
+"""The defaults of options that ask for nothing."""
+_OF_RESULTS = re.compile(
+    r"_?(run_)?(test|eval|valid|infer|predict|export|visuali[sz])(uate|ate|ence|ion|ing|e)?(_\w+)?"
+)
+"""What functions are called that look at a model once it is trained."""
+
+_DATA = re.compile(r"Data(set|Module)$|Sampler$")
 _CHANNELS = ("SM_CHANNEL", "/opt/ml/input")
 _ASKED = ("resume", "ckpt", "model_path")
 """What the arguments of trainers begin with that say from where to go on."""
@@ -74,8 +95,9 @@ def what_restarts_loads_a_checkpoint(subject: ScriptSubject) -> Iterator[Finding
     """With a job on spot capacity or with retries: a program with a training loop that loads nothing.
 
     After an interruption it starts from the beginning, though its checkpoints are there. The same of one that
-    loads weights alone: neither the optimizer's state nor how far it was. Silent where anything else in the
-    program may load or resume, by its name, by an argument's, or by a key that it reads.
+    loads weights alone: neither the optimizer's state nor how far it was; and of one that loads only with an
+    option that the job does not give. Silent where anything else in the program may load or resume, by its
+    name, by an argument's, or by a key that it reads.
 
     Bad: a loop that only saves, or `trainer.train()`. Good: `torch.load` of the newest checkpoint before it.
     Source: developer guide, model-managed-spot-training.
@@ -84,7 +106,7 @@ def what_restarts_loads_a_checkpoint(subject: ScriptSubject) -> Iterator[Finding
     spot = job.resources.capacity.kind == "spot"
     if not spot and not job.limits.max_retries:
         return
-    if subject.plan.checkpoints is None or program.unread or (loads := _loads_of_weights(subject)) is None:
+    if subject.plan.checkpoints is None or program.unread or (loads := _loads(subject)) is None:
         return
     why = (
         "`capacity: spot` may be interrupted"
@@ -98,49 +120,156 @@ def what_restarts_loads_a_checkpoint(subject: ScriptSubject) -> Iterator[Finding
     if first is None:
         return
     saved = [call for call, _ in state_saves(program) if program.analysis(Reachability).reaches(call)]
-    lacks = (
-        "this program loads weights alone: it would begin again at the first step, with optimizer and "
-        "schedule as new"
-        if loads
-        else "nothing in this program loads a checkpoint: it would train from the beginning, and what was "
-        "done until then is paid for twice"
-    )
     yield finding_at(
         checkpoints.NOTHING_TO_RESUME_FROM,
         first,
-        f"{why}, and {lacks}",
+        f"{why}, and {_lack_of(loads)}",
         remedy=f"Load the newest checkpoint of {subject.plan.checkpoints.local_path} at the start, "
         "with the states of model, optimizer and scheduler.",
         related=[
-            *(related_at(each, "loaded here") for each in loads[:2]),
+            *(Related(each.place, f"{each.name} is set here") for each in loads.held),
+            *(related_at(each.load, "loaded only then") for each in loads.held),
+            *(related_at(each, "loaded here") for each in loads.weights[:2]),
             *(related_at(each, "saved here") for each in saved[:2]),
         ],
     )
 
 
-def _loads_of_weights(subject: ScriptSubject) -> list[ast.Call] | None:
-    """The calls that load weights and no more; None where anything that may run may resume.
+@frozen
+class _HeldLoad:
+    """What would load a checkpoint, and what it waits for: an option that a job does not give, or an empty
+    entry of a configuration, and where that is."""
+
+    load: ast.expr
+    name: str
+    is_option: bool
+    place: Location
+
+
+@frozen
+class _Loads:
+    """What loads states in a program, where nothing resumes: weights and no more, what waits for an option,
+    and whether there is anything that this job does not come to."""
+
+    weights: list[ast.Call]
+    held: list[_HeldLoad]
+    are_idle: bool
+
+
+def _lack_of(loads: _Loads) -> str:
+    again = "it would train from the beginning, and what was done until then is paid for twice"
+    if loads.held:
+        named = " or ".join(f"`{each.name}`" for each in loads.held)
+        lacking = (
+            "which this job does not give"
+            if loads.held[0].is_option
+            else "which is empty in the configuration"
+        )
+        return f"this program loads a checkpoint only with {named}, {lacking}: {again}"
+    if loads.weights:
+        return (
+            "this program loads weights alone: it would begin again at the first step, with optimizer and "
+            "schedule as new"
+        )
+    if loads.are_idle:
+        return f"nothing that this program comes to in this job loads a checkpoint: {again}"
+    return f"nothing in this program loads a checkpoint: {again}"
+
+
+def _loads(subject: ScriptSubject) -> _Loads | None:
+    """The loads of a program in which nothing that may run resumes; else None.
 
     Weights to begin with, from a channel, are no checkpoint.
     """
     program, run = subject.program, JobRun(subject)
     weights: list[ast.Call] = []
+    idle: list[ast.Call] = []
+    asking: list[ast.expr] = []
     for file in program.files:
-        if any(program.module(each, file) is None for each in file.stars):
+        if any(program.module(each, file) is None and not _is_known(each) for each in file.stars):
             return None
         for call in file.calls:
             name = (last_name(call.func) or "").lower()
-            named = () if _is_defined(program, call) else call.keywords
-            asked = [each.value for each in named if (each.arg or "").lower().startswith(_ASKED)]
-            if name == "train" and program.qualified(call.func) in _TRAINERS:
-                asked += call.args[:1]
-            if not all(_is_nothing(program, each) for each in asked):
+            loads = _loads_by_name(program, call, name) and not _resumes_nothing(call)
+            asked = _asked(program, call, name)
+            if not (loads or asked):
+                continue
+            if not may_run(run, call):
+                idle += [call] if loads else []
+                continue
+            if not all(_is_nothing(run, each) for each in asked):
                 return None
-            if _loads_by_name(program, call, name) and not _is_of_data(call) and may_run(run, call):
+            asking += asked
+            if loads:
                 if not _loads_weights_alone(program, call, name):
                     return None
                 weights.append(call)
-    return None if weights and _reads_progress(run) else weights
+    if weights and _reads_progress(run):
+        return None
+    whole = [
+        each for each in idle if not _loads_weights_alone(program, each, (last_name(each.func) or "").lower())
+    ]
+    waiting: list[tuple[ast.expr, ast.expr]] = []
+    waiting += [each for call in whole or ([] if weights else idle) for each in _failing_tests(run, call)]
+    waiting += [(each, each) for each in asking]
+    held = [one for place, test in waiting for one in _waits_for(run, place, test)]
+    alone = {each.name: each for each in reversed(held) if each.is_option is held[0].is_option}
+    return _Loads(weights, [*alone.values()][::-1][:2], bool(idle))
+
+
+def _asked(program: Program, call: ast.Call, name: str) -> list[ast.expr]:
+    """The arguments of others' functions that say from where to go on."""
+    whole = program.qualified(call.func) or ""
+    if _is_defined(program, call) or whole.startswith(_TRACKERS):
+        return []
+    found = [each for each in call.keywords if (each.arg or "").lower().startswith(_ASKED)]
+    asked = [each.value for each in found if each.arg != "resume_download"]
+    return asked + (call.args[:1] if name == "train" and whole in _TRAINERS else [])
+
+
+def _is_known(star: str) -> bool:
+    """Whether all names of a module are known that loads no checkpoint: `from typing import *`."""
+    top = star.partition(".")[0]
+    return top in sys.stdlib_module_names or top in ("torch", "numpy")
+
+
+def _failing_tests(run: JobRun, call: ast.Call, deepest: int = 3) -> list[tuple[ast.Call, ast.expr]]:
+    """The tests that keep a call from running in a job: around it, of what leaves before it, or around the
+    calls of its function; each with the call that it is around."""
+    inner: ast.AST = call
+    for outer in ancestors(call):
+        if isinstance(outer, ast.If) and inner in outer.body and run.truth(outer.test) is False:
+            return [(call, outer.test)]
+        for each in statements_before(outer, inner) if isinstance(inner, ast.stmt) else ():
+            if isinstance(each, ast.If) and isinstance(each.body[-1], ast.Return) and run.truth(each.test):
+                return [(call, each.test)]
+        if isinstance(outer, ast.FunctionDef):
+            sites = run.program.evaluation.callers.call_sites(outer) if deepest else None
+            return [each for site in sites or () for each in _failing_tests(run, site.call, deepest - 1)]
+        inner = outer
+    return []
+
+
+def _waits_for(run: JobRun, load: ast.expr, test: ast.expr) -> Iterator[_HeldLoad]:
+    """The options that a test or an argument asks for and the job does not give, or entries of configuration
+    files that are empty."""
+    if isinstance(test, ast.BoolOp) and isinstance(test.op, ast.And):
+        failing = [each for each in test.values if run.truth(each) is False]
+        yield from (one for each in failing for one in _waits_for(run, load, each))
+        return
+    program, words = run.program, words_of(run.job)
+    parts = (each for each in ast.walk(test) if isinstance(each, ast.Name | ast.Attribute | ast.Subscript))
+    for each in (one for part in parts for one in origins(program, part) if one is not None):
+        option = option_of(program, each)
+        value = run.value(each if option is None else option.default)
+        if value is None or str(value.value or "").lower() not in _UNSET:
+            continue
+        entry = None if option else program.analysis(ConfigurationFiles).entry(each, words)
+        if option is not None:
+            yield _HeldLoad(load, option.written, True, file_of(option.node).location(option.node))
+        elif entry is not None and entry.is_chosen and entry.sources:
+            path, keys = entry.sources[0]
+            yield _HeldLoad(load, ".".join(keys), False, location_in_file(path, keys))
 
 
 def _is_defined(program: Program, call: ast.Call) -> bool:
@@ -151,6 +280,8 @@ def _is_defined(program: Program, call: ast.Call) -> bool:
 
 def _loads_by_name(program: Program, call: ast.Call, name: str) -> bool:
     whole = program.qualified(call.func) or ""
+    if isinstance(program.value(call.func), Defined):
+        return False  # What it loads, it loads by calls of its own.
     if name == "load" and not whole.startswith(_OTHER_LOADS):
         path = argument_of(call, "f", 0)
         if isinstance(program.value(call.func), External) and not whole.startswith(_STATE_LIBRARIES):
@@ -166,14 +297,21 @@ def _loads_by_name(program: Program, call: ast.Call, name: str) -> bool:
         return not found or not all(
             isinstance(each, ast.Call) and last_name(each.func) == "load" for each in found
         )
-    if name.startswith("gradient_") or whole in SAVED_TO or whole.startswith("torch.utils.checkpoint"):
+    if whole in SAVED_TO or whole.startswith("torch.utils.checkpoint"):
         return False
-    defined = isinstance(program.value(call.func), Defined)
-    return not defined and bool(_LOADERS.search(name)) and not name.startswith("save")
+    return bool(_LOADERS.search(name)) and not _OTHER_CHECKPOINTS.search(name)
 
 
-def _is_of_data(load: ast.Call) -> bool:
-    """Whether a file of data is unpacked: `self.data, self.slices = torch.load(path)`."""
+def _resumes_nothing(load: ast.Call) -> bool:
+    """Whether a file of data is unpacked, `self.data, self.slices = torch.load(path)`, or a model that is
+    trained is looked at."""
+    for outer in ancestors(load):
+        if isinstance(outer, ast.FunctionDef) and _OF_RESULTS.fullmatch(outer.name):
+            return True
+        if isinstance(outer, ast.ClassDef) and any(
+            _DATA.search(last_name(each) or "") for each in outer.bases
+        ):
+            return True
     holder = parent_of(load)
     target = holder.targets[0] if isinstance(holder, ast.Assign) else None
     names = [last_name(each) or "" for each in target.elts] if isinstance(target, ast.Tuple) else []
@@ -217,10 +355,12 @@ def _loads_weights_alone(program: Program, call: ast.Call, name: str) -> bool:
 
 
 def _is_a_changed_state(program: Program, state: ast.expr | None) -> bool:
-    """Whether a state is that of a model itself into which others' weights were put: it has no other keys."""
+    """Whether a state is that of a model itself into which others' weights were put, which has no other keys,
+    or is written out."""
     made = () if state is None else origins(program, state)
     return bool(made) and all(
-        isinstance(each, ast.Call) and last_name(each.func) == "state_dict" and not _is_of_progress(each)
+        isinstance(each, ast.Dict | ast.DictComp)
+        or (isinstance(each, ast.Call) and last_name(each.func) == "state_dict" and not _is_of_progress(each))
         for each in made
     )
 
@@ -286,16 +426,15 @@ def _reads_progress(run: JobRun) -> bool:
                     pass
                 case _:
                     continue
-            if _names_progress(key) and not _NO_CHECKPOINTS.fullmatch(ast.unparse(table)):
-                around = (each for each in (node, *ancestors(node)) if isinstance(each, ast.Call))
-                holder = next(around, None)
-                if holder is None or may_run(run, holder):
-                    return True
+            written = ast.unparse(table)
+            if _names_progress(key) and not _NO_CHECKPOINTS.fullmatch(written) and may_run(run, node):
+                return True
     return False
 
 
-def _is_nothing(program: Program, value: ast.expr) -> bool:
-    return program.value(value) in (Constant(None), Constant(False))
+def _is_nothing(run: JobRun, value: ast.expr) -> bool:
+    found = run.value(value)
+    return found is not None and found.value in (None, False, "")
 
 
 def _is_of_a_channel(program: Program, path: ast.expr) -> bool:
