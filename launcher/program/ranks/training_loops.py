@@ -65,6 +65,10 @@ _NOT_SHARING_WORDS = ("batchnorm", "batch_norm", "synchronize", "reducelr")
 """In the names of what only sounds so: converting a model to SyncBatchNorm, waiting for the device."""
 
 
+_TELLING_ONE = ("dist.reduce", "torch.distributed.reduce")
+"""What gives one rank the sum, and leaves the others what they had."""
+
+
 def wrapped_training_loops(program: Program) -> Iterator[Loop]:
     """The innermost loops that run a wrapped model forward and backward."""
     seen: set[ast.AST] = set()
@@ -231,9 +235,8 @@ def ends_process_well(program: Program, statement: ast.AST) -> bool:
 def makes_ranks_agree(call: ast.Call) -> bool:
     """Whether a call, by its name, makes the ranks see the same value."""
     name = ast.unparse(call.func).lower()
-    return any(word in name for word in _SHARING_WORDS) and not any(
-        word in name for word in _NOT_SHARING_WORDS
-    )
+    shares = any(word in name for word in _SHARING_WORDS) and name not in _TELLING_ONE
+    return shares and not any(word in name for word in _NOT_SHARING_WORDS)
 
 
 def shares_its_result(program: Program, scope: Scope) -> bool:

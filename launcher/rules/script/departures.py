@@ -20,7 +20,6 @@ from launcher.program.index import (
     Scope,
     ancestors,
     ancestors_in_function,
-    dotted_name,
     file_of,
     is_attribute_of_self,
     last_name,
@@ -65,8 +64,6 @@ _FINITE = frozenset(
     f"{module}.{name}" for module in ("torch", "math", "numpy") for name in ("isnan", "isinf", "isfinite")
 )
 _FINITE_METHODS = frozenset({"isnan", "isinf", "isfinite"})
-_TELLING_ONE = ("dist.reduce", "torch.distributed.reduce")
-"""What gives one rank the sum, and leaves the others what they had."""
 _COPYING = ("clone", "stack", "cat")
 _CLOCKS = frozenset(f"time.{name}" for name in ("time", "monotonic", "perf_counter", "process_time")) | {
     "datetime.datetime.now",
@@ -133,7 +130,7 @@ def _seen_alone(program: Program, test: ast.expr, loop: Loop) -> str | None:
     parts = [part for each in _with_sources(program, test) for part in ast.walk(each)]
     names = {part.id for part in parts if isinstance(part, ast.Name) and _is_a_variable(program, part)}
     calls = [each for each in parts if isinstance(each, ast.Call)]
-    if any(map(_decides_alike, calls)) or _shared_before(program, names, test, loop):
+    if any(map(makes_ranks_agree, calls)) or _shared_before(program, names, test, loop):
         return None
     if any(_is_loss(program, each, loop) for each in map(unequal_to_itself, parts) if each is not None):
         return "the loss is this rank's own"
@@ -142,7 +139,9 @@ def _seen_alone(program: Program, test: ast.expr, loop: Loop) -> str | None:
         if name in _CLOCKS or _reads_a_clock(program, called):
             return "the ranks' clocks differ"
         inner = calls_in(called.node) if isinstance(called, Defined) and part.args else []
-        if _FINITE_METHODS & {last_name(each.func) for each in inner} and not any(map(_decides_alike, inner)):
+        if _FINITE_METHODS & {last_name(each.func) for each in inner} and not any(
+            map(makes_ranks_agree, inner)
+        ):
             name = "torch.isfinite"
         method = last_name(part.func) in _FINITE_METHODS
         if name in _FINITE or (method and isinstance(part.func, ast.Attribute) and name is None):
@@ -195,7 +194,7 @@ def _shared_before(program: Program, names: set[str], test: ast.expr, place: ast
     return any(
         names_in(call) & names and not _shares_a_copy(program, call, names)
         for call in file_of(place).calls
-        if scope_of(call) is scope and _decides_alike(call)
+        if scope_of(call) is scope and makes_ranks_agree(call)
     )
 
 
@@ -492,7 +491,7 @@ def _loop_over_a_share(
     around = takewhile(lambda each: each is not loop, ancestors_in_function(node))
     for inner in (each for each in around if isinstance(each, ast.For)):
         called_names = {last_name(each.func) for each in calls_in(inner)}
-        if "backward" in called_names or any(map(_decides_alike, calls_in(inner))):
+        if "backward" in called_names or any(map(makes_ranks_agree, calls_in(inner))):
             continue  # The loss of the last batch is another rule's.
         if _is_over_a_share(loaders, inner) and _may_tell(program, value, inner, inner):
             return inner
@@ -531,16 +530,11 @@ def _is_over_a_share(loaders: Loaders, loop: ast.For) -> bool:
     return bool(over) and all(loaders.samplers_of(each) for each in over or ())
 
 
-def _decides_alike(call: ast.Call) -> bool:
-    """Whether all ranks may see the same value after a call."""
-    return makes_ranks_agree(call) and dotted_name(call.func) not in _TELLING_ONE
-
-
 def _agrees(program: Program, function: ast.FunctionDef, depth: int = 3) -> bool:
     """Whether a function, or one that it calls, may make the ranks agree."""
     for call in calls_in(function):
         called = program.value(call.func)
-        if _decides_alike(call) or (last_name(call.func) == "compute" and not isinstance(called, Defined)):
+        if makes_ranks_agree(call) or (last_name(call.func) == "compute" and not isinstance(called, Defined)):
             return True  # A metric's `compute` is over all ranks with torchmetrics.
         inner = called.node if isinstance(called, Defined) else None
         if isinstance(inner, ast.FunctionDef) and depth and _agrees(program, inner, depth - 1):
@@ -591,7 +585,7 @@ def _clock_asked(program: Program, test: ast.expr) -> ast.Call | None:
     while waiting:
         whole, depth = waiting.pop()
         for part in ast.walk(whole):
-            if isinstance(part, ast.Call) and (_decides_alike(part) or _is_decided_in(program, part)):
+            if isinstance(part, ast.Call) and (makes_ranks_agree(part) or _is_decided_in(program, part)):
                 return None
             if isinstance(part, ast.Call) and program.qualified(part.func) in _CLOCKS:
                 clock = part

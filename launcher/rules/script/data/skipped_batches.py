@@ -10,7 +10,7 @@ from launcher.failure_modes.model import Finding, Severity, Stage
 from launcher.failure_modes.registry import finds
 from launcher.program.call_graph import bind_arguments
 from launcher.program.dataflow import all_arguments
-from launcher.program.index import ancestors, last_name, parent_of
+from launcher.program.index import ancestors, last_name, parent_of, scope_of
 from launcher.program.program import Program
 from launcher.program.ranks.training_loops import calls_in, ends_process_well, makes_ranks_agree
 from launcher.program.values import Defined, External, Instance, Made, Value
@@ -50,9 +50,11 @@ def batches_are_skipped_together(program: Program) -> Iterator[Finding]:
             continue
         epochs = [each for each in loaders.epoch_loops(loop.node) if isinstance(each, ast.For)]
         batch = names_of_batch(program, loop.node)
+        kept = made_of_own(program, loop.node, batch) - batch
+        around = [each for each in epochs if scope_of(each) is scope_of(loop.node)]
         exits = [
             *_own_exits(loaders, loop.node, batch, _DEEPEST_STEP),
-            *(one for epoch in epochs for one in _own_exits(loaders, epoch, batch, 0)),
+            *(one for epoch in around for one in _own_exits(loaders, epoch, kept, 0)),
         ]
         for test, leaving in exits:
             what = "skips a step" if isinstance(leaving, ast.Continue) else "ends its steps"
