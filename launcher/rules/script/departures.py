@@ -71,7 +71,7 @@ _CLOCKS = frozenset(f"time.{name}" for name in ("time", "monotonic", "perf_count
 }
 
 
-@finds(Stage.SCRIPT, ddp.ACCUMULATION_OR_CLIPPING_WRONG)
+@finds(Stage.SCRIPT, ddp.COLLECTIVE_UNDER_RANK_GUARD)
 def ranks_skip_steps_together(program: Program) -> Iterator[Finding]:
     """A NaN or a clock of one rank that skips or ends the steps of a wrapped model.
 
@@ -92,7 +92,7 @@ def ranks_skip_steps_together(program: Program) -> Iterator[Finding]:
                 each for each in ancestors(leaving) if isinstance(each, ast.If) and loop in ancestors(each)
             ]
             yield finding_at(
-                ddp.ACCUMULATION_OR_CLIPPING_WRONG,
+                ddp.COLLECTIVE_UNDER_RANK_GUARD,
                 test,
                 f"{word}: one rank {what} here while the others run backward and wait for its gradients; "
                 "what it sends next is taken for them, and at the end they hang",
@@ -237,7 +237,7 @@ def _is_loss(program: Program, asked: ast.expr, loop: Loop) -> bool:
     )
 
 
-@finds(Stage.SCRIPT, ddp.ACCUMULATION_OR_CLIPPING_WRONG)
+@finds(Stage.SCRIPT, ddp.COLLECTIVE_UNDER_RANK_GUARD)
 def ranks_run_equally_many_steps(program: Program) -> Iterator[Finding]:
     """A loop over `range` of a rank that runs a wrapped model forward and backward.
 
@@ -255,7 +255,7 @@ def ranks_run_equally_many_steps(program: Program) -> Iterator[Finding]:
         starts_alike = len(ends) == 1 or not isinstance(program.value(ends[0]), RankValue)
         if starts_alike and isinstance(program.value(ends[-1]), RankValue):
             yield finding_at(
-                ddp.ACCUMULATION_OR_CLIPPING_WRONG,
+                ddp.COLLECTIVE_UNDER_RANK_GUARD,
                 loop.iter,
                 f"`{ast.unparse(loop.iter)}` is of another length on each rank: those with more rounds wait "
                 "in backward for gradients that nobody sends",
