@@ -507,8 +507,8 @@ def sampled_use(program: Program, end: ast.expr) -> tuple[ast.expr, ast.ClassDef
 def _source_of_seeds_before(
     program: Program, call: ast.Call, module: str, owner: ast.ClassDef | None
 ) -> tuple[str | None, ast.expr | None]:
-    """By what the seed differs, and the seed, that was set last before a call draws, or before the object of its class is
-    made; where nothing is set in these functions, by what all seeds of the program do."""
+    """By what the seed differs that was set last before a call draws, or before the object of its class is
+    made, and that seed; where none is set in these functions, by what all seeds of the program do."""
     setting_up = None if owner is None else method_of(owner, "__init__")
     sites = [] if setting_up is None else program.evaluation.callers.call_sites(setting_up) or []
     for place in (call, *(site.call for site in sites)):
