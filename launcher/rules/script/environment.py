@@ -577,11 +577,12 @@ def world_size_is_the_launchers(program: Program) -> Iterator[Finding]:
 
 
 _GATHERED_INTO = {
-    "torch.distributed.all_gather": ("tensor_list", 0),
-    "torch.distributed.all_gather_object": ("object_list", 0),
-    "torch.distributed.gather": ("gather_list", 1),
-    "torch.distributed.gather_object": ("object_gather_list", 1),
+    "torch.distributed.all_gather": ("tensor_list", 0, 2),
+    "torch.distributed.all_gather_object": ("object_list", 0, 2),
+    "torch.distributed.gather": ("gather_list", 1, 3),
+    "torch.distributed.gather_object": ("object_gather_list", 1, 3),
 }
+"""The parameter for the list of what is gathered, its place, and that of the group."""
 
 
 @finds(Stage.SCRIPT, distribution.HARD_CODED_TOPOLOGY)
@@ -599,9 +600,9 @@ def gathered_lists_hold_all_ranks(program: Program) -> Iterator[Finding]:
     if is_for_one_host(program):
         return
     for call, name in program.calls(*_GATHERED_INTO):
-        keyword, position = _GATHERED_INTO[name]
+        keyword, position, group = _GATHERED_INTO[name]
         given = argument_of(call, keyword, position)
-        if given is None or has_star_arguments(call) or argument_of(call, "group", 3) is not None:
+        if given is None or has_star_arguments(call) or argument_of(call, "group", group) is not None:
             continue
         lengths = [_length(made) for made in origins(program, given)]
         if lengths and all(each is not None and _is_of_one_host(program, each) for each in lengths):

@@ -240,11 +240,14 @@ def sharded_gradients_have_their_scaler(program: Program) -> Iterator[Finding]:
     sharded = bool(wrappers) and all(_is_sharded(program, each) for each in wrappers)
     if not sharded or any(True for _ in program.calls(DDP)):
         return
+    backwards = (each for file in program.files for each in file.calls_of.get("backward", ()))
+    scalers = [scaler for each in backwards if (scaler := scaler_of(program, each)) is not None]
+    used = {getattr(program.value(each), "call", None) for each in scalers}
     for call, _ in program.calls("torch.amp.GradScaler", "torch.cuda.amp.GradScaler"):
         enabled = argument_of(call, "enabled")
         words = "" if enabled is None else ast.unparse(enabled).lower()
         sure = enabled is None or isinstance(enabled, ast.Compare | ast.BoolOp)
-        if sure and not any(word in words for word in ("16", "dtype", "precision", "amp")):
+        if call in used and sure and not any(word in words for word in ("16", "dtype", "precision", "amp")):
             yield finding_at(
                 ddp.ACCUMULATION_OR_CLIPPING_WRONG,
                 call,
