@@ -29,9 +29,9 @@ from launcher.program.index import (
     parameters_of,
     parent_of,
 )
+from launcher.program.overlapping_starts import ranks_are_started_only_here
 from launcher.program.process_environment import (
     rank_starts,
-    ranks_are_started_only_here,
     torchrun_commands,
 )
 from launcher.program.program import Program, joining_calls

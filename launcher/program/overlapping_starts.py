@@ -1,26 +1,34 @@
-"""Groups of ranks that a program starts on one host while others run there."""
+"""Groups of ranks that a program starts on one host while others run there, or that a launcher starts too."""
 
 from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Collection, Iterator
+from collections.abc import Callable, Collection, Iterator
 from typing import Any
 
 from launcher.program.bindings import branch_arms
-from launcher.program.dataflow import argument_of, constant_argument
+from launcher.program.dataflow import argument_of, constant_argument, origins
 from launcher.program.index import (
     COMPREHENSIONS,
     FunctionNode,
+    ancestors,
     ancestors_in_function,
     file_of,
     last_name,
     parent_of,
     scope_of,
 )
-from launcher.program.process_environment import torchrun_commands
-from launcher.program.program import Program
-from launcher.program.values import Constant, elements_of
+from launcher.program.process_environment import (
+    RANK_LAUNCHERS,
+    rank_starts,
+    started_function,
+    started_processes,
+    torchrun_commands,
+    ways_to,
+)
+from launcher.program.program import Program, joining_calls
+from launcher.program.values import DDP, FSDP, Constant, External, RankValue, elements_of
 
 
 def overlaps(program: Program, call: ast.Call, others: Collection[ast.Call], depth: int = 3) -> bool:
@@ -101,3 +109,42 @@ def torchruns_on_one_port(program: Program) -> Iterator[tuple[ast.expr, str]]:
         others = [other for other, _, taken in found if taken == port]
         if overlaps(program, call, others):
             yield node, port
+
+
+def ranks_are_started_only_here(
+    program: Program, start: ast.Call, is_reached: Callable[[ast.AST], bool]
+) -> bool:
+    """Whether no processes have a group, or wrap a model without one, but those started here, once more in
+    each of a launcher: what is called besides where their number is one, as `train(0)`, knows no launcher."""
+    if program.qualified(start.func) in RANK_LAUNCHERS:
+        return True
+    target = started_function(program, start)
+    joining = [*joining_calls(program)]
+    groups = [group for group, _ in joining or program.calls(DDP, FSDP) if is_reached(group)]
+    if target is None or not groups:
+        return False
+    targets = {each for one in rank_starts(program) if (each := started_function(program, one)) is not None}
+    within = all(ways_to(program, group, targets) == {True} for group in groups)
+    sites = program.evaluation.callers.call_sites(target)
+    own = [each.call for each in sites or () if started_function(program, each.call) is not target]
+    counts = [ast.unparse(given) for call, given in started_processes(program) if call is start]
+    around = [each.test for each in ancestors(start) if isinstance(each, ast.If)]
+    tests = [ast.unparse(made) for each in around for made in (each, *origins(program, each)) if made]
+    by_number = any(count in test for count in counts for test in tests)
+    told = all(argument_of(each, "rank", 4) and argument_of(each, "world_size", 3) for each in groups)
+    alone = all(
+        each.args
+        and (isinstance(each.args[0], ast.Constant) or (told and not _is_rank(program, each.args[0])))
+        for each in own
+    )
+    return within and sites is not None and (not own or (by_number and alone))
+
+
+def _is_rank(program: Program, node: ast.expr) -> bool:
+    """Whether a launcher may have given this number to the process."""
+    parts = [each for made in origins(program, node) for each in ast.walk(node if made is None else made)]
+    values = [program.value(each) for each in parts if isinstance(each, ast.expr)]
+    return any(
+        value == External("os.environ") or (isinstance(value, RankValue) and value.source != "spawn")
+        for value in values
+    )

@@ -439,29 +439,6 @@ _RANK_STARTERS = library_names("rank_starters")
 _LAUNCHES = ("torch.distributed.launcher.api.LaunchConfig", "torch.distributed.launcher.LaunchConfig")
 
 
-def ranks_are_started_only_here(
-    program: Program, start: ast.Call, is_reached: Callable[[ast.AST], bool]
-) -> bool:
-    """Whether no processes have a group but those started here, once more in each of a launcher: what is
-    called besides where the number of processes is one, as `train(0)`, is told by a literal which it is."""
-    if program.qualified(start.func) in RANK_LAUNCHERS:
-        return True
-    target = started_function(program, start)
-    groups = [group for group, _ in joining_calls(program) if is_reached(group)]
-    if target is None or not groups:
-        return False
-    targets = {each for one in rank_starts(program) if (each := started_function(program, one)) is not None}
-    within = all(ways_to(program, group, targets) == {True} for group in groups)
-    sites = program.evaluation.callers.call_sites(target)
-    own = [each.call for each in sites or () if started_function(program, each.call) is not target]
-    counts = [ast.unparse(given) for call, given in started_processes(program) if call is start]
-    around = [each.test for each in ancestors(start) if isinstance(each, ast.If)]
-    tests = [ast.unparse(made) for each in around for made in (each, *origins(program, each)) if made]
-    by_number = any(count in test for count in counts for test in tests)
-    literal = all(each.args and isinstance(each.args[0], ast.Constant) for each in own)
-    return within and sites is not None and (not own or (by_number and literal))
-
-
 def started_processes(program: Program) -> Iterator[tuple[ast.Call, ast.expr]]:
     """The calls by which a program starts its ranks on a host, and how many."""
     for call, name in program.calls(*_RANK_STARTERS, *_LAUNCHES):

@@ -65,6 +65,10 @@ _NOT_SHARING_WORDS = ("batchnorm", "batch_norm", "synchronize", "reducelr")
 """In the names of what only sounds so: converting a model to SyncBatchNorm, waiting for the device."""
 
 
+_TELLING_ONE = ("dist.reduce", "torch.distributed.reduce")
+"""What gives one rank the sum, and leaves the others what they had."""
+
+
 def wrapped_training_loops(program: Program) -> Iterator[Loop]:
     """The innermost loops that run a wrapped model forward and backward."""
     seen: set[ast.AST] = set()
@@ -103,15 +107,28 @@ def runs_wrapped_model(program: Program, block: ast.AST) -> bool:
         return False
     if any(program.qualified(each.func) in LIBRARY_TABLES["backward_calls"] for each in calls):
         return True
-    making = (
+    making = [
         each
         for call in calls
         if last_name(call.func) == "backward"
         for each in parts_of(program, call.func)
         if isinstance(each, ast.Call) and each in calls
+    ]
+    return (
+        any(is_forward(program, each) for each in calls)
+        or any(_is_wrapped(program, given) for each in making for given in all_arguments(each))
+        or any(_comes_to_forward(program, each) for each in making)
     )
-    return any(is_forward(program, each) for each in calls) or any(
-        _is_wrapped(program, given) for each in making for given in all_arguments(each)
+
+
+def _comes_to_forward(program: Program, call: ast.Call, deeper: int = 2) -> bool:
+    """Whether a function of the program that a call runs, such as `self.step(batch)`, is where the wrapped
+    model's forward pass stands."""
+    called = program.value(call.func)
+    function = called.node if isinstance(called, Defined) else None
+    return isinstance(function, ast.FunctionDef) and any(
+        is_forward(program, each) or (deeper > 1 and _comes_to_forward(program, each, deeper - 1))
+        for each in calls_in(function)
     )
 
 
@@ -198,12 +215,28 @@ def ends_with_an_error(body: Sequence[ast.stmt]) -> bool:
     return any(statement in file_of(statement).ending_statements for statement in body)
 
 
+_EXITS = ("sys.exit", "exit", "quit", "os._exit")
+
+
+def ends_process_well(program: Program, statement: ast.AST) -> bool:
+    """Whether a statement ends the process as if all were done, itself or in a function of the program."""
+    call = statement.value if isinstance(statement, ast.Expr) else None
+    if not isinstance(call, ast.Call):
+        return False
+    called = program.value(call.func)
+    function = called.node if isinstance(called, Defined) else None
+    return any(
+        program.qualified(each.func) in _EXITS
+        and (not each.args or program.value(each.args[0]) in (Constant(0), Constant(None)))
+        for each in (calls_in(function) if isinstance(function, ast.FunctionDef) else [call])
+    )
+
+
 def makes_ranks_agree(call: ast.Call) -> bool:
     """Whether a call, by its name, makes the ranks see the same value."""
     name = ast.unparse(call.func).lower()
-    return any(word in name for word in _SHARING_WORDS) and not any(
-        word in name for word in _NOT_SHARING_WORDS
-    )
+    shares = any(word in name for word in _SHARING_WORDS) and name not in _TELLING_ONE
+    return shares and not any(word in name for word in _NOT_SHARING_WORDS)
 
 
 def shares_its_result(program: Program, scope: Scope) -> bool:

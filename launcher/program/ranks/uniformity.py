@@ -31,6 +31,7 @@ from launcher.program.index import (
     scope_of,
 )
 from launcher.program.program import Program
+from launcher.program.ranks.reachability import Reachability
 from launcher.program.ranks.training_loops import makes_ranks_agree, shares_its_result
 from launcher.program.values import (
     RANK_VARIABLES,
@@ -497,6 +498,25 @@ def is_seeded(program: Program) -> bool:
     )
 
 
+def may_be_seeded(program: Program, module: str) -> bool:
+    """Whether anything that the program comes to may set a seed of the random numbers of this module: its own
+    call, or one that is called a seed and is not known to be another module's."""
+    others = {*SEEDED_BY.values(), "torch.cuda.manual_seed", "torch.cuda.manual_seed_all"}
+    others -= {SEEDED_BY[module]}
+    reaches = program.analysis(Reachability).reaches
+    for file in program.files:
+        for name, calls in file.calls_of.items():
+            if "seed" not in name.lower():
+                continue
+            for call in calls:
+                known = (
+                    isinstance(program.value(call.func), Defined) or program.qualified(call.func) in others
+                )
+                if not known and reaches(call):
+                    return True
+    return False
+
+
 _OWN = frozenset(
     {
         "time.time",
@@ -656,7 +676,7 @@ def _source_of_drawing(program: Program, call: ast.Call) -> str | None:
         seeds = [*seeds_of(program, call, name)]
         sources = [None if each is None else source_of_difference(program, each) for each in seeds]
         return next(filter(None, sources), None) if None not in seeds else None
-    if module not in _SEEDED_BY or last in ("seed", "manual_seed"):
+    if module not in SEEDED_BY or last in ("seed", "manual_seed"):
         return None
     if last not in (
         "initial_seed",
@@ -666,13 +686,13 @@ def _source_of_drawing(program: Program, call: ast.Call) -> str | None:
         *(each.rpartition(".")[2] for each in _DRAWN),
     ):
         return None
-    seeds = [argument_of(each, "seed", 0) for each, _ in program.calls(_SEEDED_BY[module])]
+    seeds = [argument_of(each, "seed", 0) for each, _ in program.calls(SEEDED_BY[module])]
     sources = [None if each is None else source_of_difference(program, each) for each in seeds]
     return sources[0] if sources and None not in sources else None
 
 
 _DRAWING = frozenset({"integers", *(each.rpartition(".")[2] for each in _DRAWN)})
-_SEEDED_BY = {"random": "random.seed", "numpy.random": "numpy.random.seed", "torch": "torch.manual_seed"}
+SEEDED_BY = {"random": "random.seed", "numpy.random": "numpy.random.seed", "torch": "torch.manual_seed"}
 """What seeds the random numbers of a module for the whole process."""
 
 

@@ -1,7 +1,7 @@
 """Collectives and steps that not every rank runs.
 
 Under a guard, in an exception handler, by what one rank alone sees, such as a NaN or a clock, or in a forward
-pass that differs between ranks.
+pass that differs between ranks; and models that are trained beside a wrapped one, without its reductions.
 """
 
 from __future__ import annotations
@@ -16,7 +16,14 @@ from launcher.failure_modes.model import Finding, Related, Severity, Stage
 from launcher.failure_modes.registry import finds
 from launcher.frozen import frozen
 from launcher.program.call_graph import bind_arguments
-from launcher.program.dataflow import argument_of, calls_that_may_make, makes_no_gradients, origins, unmoved
+from launcher.program.dataflow import (
+    argument_of,
+    calls_that_may_make,
+    makes_no_gradients,
+    origins,
+    parts_of,
+    unmoved,
+)
 from launcher.program.index import (
     FunctionNode,
     ancestors,
@@ -49,6 +56,7 @@ from launcher.program.values import (
     Made,
 )
 from launcher.rules.script.findings import finding_at, move_to_every_rank, related_at
+from launcher.rules.script.gradients import REDUCING, reduces_by_hand
 
 _ALIKE = frozenset(
     {
@@ -538,4 +546,77 @@ def _holds_a_module(program: Program, attribute: ast.expr) -> bool:
     return True
 
 
-FORWARD_RULES = (forward_is_alike_on_every_rank,)
+# What is trained beside a DDP model, and not wrapped.
+
+
+_OPTIMIZERS = ("Adam", "AdamW", "SGD", "RMSprop", "RAdam", "NAdam", "Adamax", "Adagrad")
+
+
+@finds(Stage.SCRIPT, ddp.GRADIENTS_NOT_REDUCED)
+def every_trained_model_is_wrapped(program: Program) -> Iterator[Finding]:
+    """A model that the optimizer of a DDP model trains beside it, and that nobody wraps.
+
+    Its gradients are never reduced: the ranks' copies drift apart. A warning. Silent where it may be part of
+    a wrapped one, is put into anything that hints at a reduction, or knows the ranks itself.
+
+    Bad: `net = DDP(net)` and `Adam([*net.parameters(), *head.parameters()])`. Good: `head = DDP(head)`, too.
+    Source: torch's DDP documentation.
+    """
+    wrappers = [call for call, _ in program.calls(DDP)]
+    held = {each for call in wrappers for part in call.args[:1] for each in _made_of(program, part)}
+    for name in _OPTIMIZERS if wrappers and not reduces_by_hand(program) else ():
+        for call, _ in program.calls(f"torch.optim.{name}"):
+            params = argument_of(call, "params", 0)
+            parts = () if params is None else parts_of(program, params)
+            asked = [each.func for each in parts if isinstance(each, ast.Call)]
+            owners = [
+                each.value for each in asked if isinstance(each, ast.Attribute) if each.attr == "parameters"
+            ]
+            if not any(calls_that_may_make(program, each, DDP) for each in owners):
+                continue
+            for model in (each for each in owners if isinstance(each, ast.Name)):
+                if not held & {*_made_of(program, model)} and _is_trained_alone(program, model):
+                    yield finding_at(
+                        ddp.GRADIENTS_NOT_REDUCED,
+                        model,
+                        f"nobody wraps `{model.id}`, which this optimizer trains beside a DDP model: its "
+                        "gradients are not reduced, and the ranks' copies drift apart",
+                        severity=Severity.WARNING,
+                        remedy=f"Wrap it, too: `{model.id} = DistributedDataParallel({model.id})`.",
+                        related=[related_at(each, "made here") for each in _made_of(program, model)],
+                    )
+
+
+def _made_of(program: Program, model: ast.expr) -> list[ast.expr]:
+    """The calls that make a model, without what moves it to a device."""
+    return [unmoved(each) for each in origins(program, model) if each is not None]
+
+
+def _is_trained_alone(program: Program, model: ast.Name) -> bool:
+    """Whether a variable surely holds a module of the program that is called, and is no part of another."""
+    value, scope = program.value(model), scope_of(model).holder_of(model.id)
+    if not isinstance(value, Made) or not program.evaluation.attributes.member_of(
+        value.definition, "forward"
+    ):
+        return False
+    words = {each.id for each in ast.walk(value.definition) if isinstance(each, ast.Name)}
+    if any(hint in word.lower() for word in words for hint in ("rank", "dist", "world")):
+        return False
+    is_called = False
+    for use in file_of(model).names.get(model.id, ()):
+        if scope_of(use).holder_of(model.id) is not scope:
+            continue
+        outer = parent_of(use)
+        while isinstance(outer, ast.List | ast.Tuple | ast.keyword):
+            outer = parent_of(outer)
+        if isinstance(outer, ast.Call) and outer.func is not use:
+            given = program.value(outer.func)
+            is_class = isinstance(given, Defined) and isinstance(given.node, ast.ClassDef)
+            if is_class or given is UNKNOWN or REDUCING.search((last_name(outer.func) or "").lower()):
+                return False
+        is_called |= isinstance(outer, ast.Call) and outer.func is use
+        is_called |= isinstance(outer, ast.Attribute) and outer.attr == "forward"
+    return is_called
+
+
+FORWARD_RULES = (forward_is_alike_on_every_rank, every_trained_model_is_wrapped)

@@ -14,10 +14,12 @@ from launcher.failure_modes import checkpoints, ddp
 from launcher.failure_modes.model import Finding, Severity, Stage
 from launcher.failure_modes.registry import finds
 from launcher.program.index import (
+    SCOPE,
+    Binding,
     BindingKind,
+    Scope,
     ancestors,
     ancestors_in_function,
-    dotted_name,
     file_of,
     is_attribute_of_self,
     last_name,
@@ -34,13 +36,13 @@ from launcher.program.ranks.participants import Participants
 from launcher.program.ranks.training_loops import (
     Loop,
     calls_in,
+    ends_process_well,
     makes_ranks_agree,
     trains_within,
     wrapped_training_loops,
 )
 from launcher.program.ranks.truths import Guard
 from launcher.program.values import (
-    Constant,
     Defined,
     External,
     Made,
@@ -50,21 +52,26 @@ from launcher.program.values import (
     Value,
 )
 from launcher.rules.script.data.loaders import Loaders, names_in
+from launcher.rules.script.data.skipped_batches import (
+    made_of_own,
+    names_of_batch,
+    tells_own,
+    unequal_to_itself,
+)
 from launcher.rules.script.findings import finding_at, related_at
 
 _FINITE = frozenset(
     f"{module}.{name}" for module in ("torch", "math", "numpy") for name in ("isnan", "isinf", "isfinite")
 )
 _FINITE_METHODS = frozenset({"isnan", "isinf", "isfinite"})
-_TELLING_ONE = ("dist.reduce", "torch.distributed.reduce")
-"""What gives one rank the sum, and leaves the others what they had."""
+_COPYING = ("clone", "stack", "cat")
 _CLOCKS = frozenset(f"time.{name}" for name in ("time", "monotonic", "perf_counter", "process_time")) | {
     "datetime.datetime.now",
     "datetime.datetime.utcnow",
 }
 
 
-@finds(Stage.SCRIPT, ddp.ACCUMULATION_OR_CLIPPING_WRONG)
+@finds(Stage.SCRIPT, ddp.COLLECTIVE_UNDER_RANK_GUARD)
 def ranks_skip_steps_together(program: Program) -> Iterator[Finding]:
     """A NaN or a clock of one rank that skips or ends the steps of a wrapped model.
 
@@ -85,7 +92,7 @@ def ranks_skip_steps_together(program: Program) -> Iterator[Finding]:
                 each for each in ancestors(leaving) if isinstance(each, ast.If) and loop in ancestors(each)
             ]
             yield finding_at(
-                ddp.ACCUMULATION_OR_CLIPPING_WRONG,
+                ddp.COLLECTIVE_UNDER_RANK_GUARD,
                 test,
                 f"{word}: one rank {what} here while the others run backward and wait for its gradients; "
                 "what it sends next is taken for them, and at the end they hang",
@@ -107,7 +114,7 @@ def _departures(program: Program, loop: Loop) -> Iterator[tuple[ast.expr, ast.st
         behind = any(each.lineno > node.lineno for each in backwards)
         for arm, other in ((node.body, node.orelse), (node.orelse, node.body)):
             last = arm[-1] if arm else node
-            leaves = isinstance(last, ast.Break | ast.Return) or _ends_well(last, program)
+            leaves = isinstance(last, ast.Break | ast.Return) or ends_process_well(program, last)
             if leaves or (isinstance(last, ast.Continue) and behind):
                 yield from ((each.test, last) for each in (node, *around) if isinstance(each, ast.If))
             elif _holds(other, backwards) and not _holds(arm, backwards):
@@ -123,14 +130,18 @@ def _seen_alone(program: Program, test: ast.expr, loop: Loop) -> str | None:
     parts = [part for each in _with_sources(program, test) for part in ast.walk(each)]
     names = {part.id for part in parts if isinstance(part, ast.Name) and _is_a_variable(program, part)}
     calls = [each for each in parts if isinstance(each, ast.Call)]
-    if any(map(_decides_alike, calls)) or _shared_before(program, names, test, loop):
+    if any(map(makes_ranks_agree, calls)) or _shared_before(program, names, test, loop):
         return None
+    if any(_is_loss(program, each, loop) for each in map(unequal_to_itself, parts) if each is not None):
+        return "the loss is this rank's own"
     for part in calls:
         name, called = program.qualified(part.func), program.value(part.func)
         if name in _CLOCKS or _reads_a_clock(program, called):
             return "the ranks' clocks differ"
         inner = calls_in(called.node) if isinstance(called, Defined) and part.args else []
-        if _FINITE_METHODS & {last_name(each.func) for each in inner} and not any(map(_decides_alike, inner)):
+        if _FINITE_METHODS & {last_name(each.func) for each in inner} and not any(
+            map(makes_ranks_agree, inner)
+        ):
             name = "torch.isfinite"
         method = last_name(part.func) in _FINITE_METHODS
         if name in _FINITE or (method and isinstance(part.func, ast.Attribute) and name is None):
@@ -162,18 +173,6 @@ def _reads_a_clock(program: Program, called: Value) -> bool:
     )
 
 
-def _ends_well(last: ast.stmt, program: Program) -> bool:
-    """Whether a statement calls a function of the program that ends the process as if all were done."""
-    call = last.value if isinstance(last, ast.Expr) and isinstance(last.value, ast.Call) else None
-    called = None if call is None else program.value(call.func)
-    function = called.node if isinstance(called, Defined) else None
-    return isinstance(function, ast.FunctionDef) and any(
-        program.qualified(each.func) in ("sys.exit", "exit", "quit", "os._exit")
-        and (not each.args or program.value(each.args[0]) == Constant(0))
-        for each in calls_in(function)
-    )
-
-
 def _with_sources(program: Program, test: ast.expr) -> Iterator[ast.expr]:
     """A test, and what the names in it were just assigned."""
     yield test
@@ -195,13 +194,13 @@ def _shared_before(program: Program, names: set[str], test: ast.expr, place: ast
     return any(
         names_in(call) & names and not _shares_a_copy(program, call, names)
         for call in file_of(place).calls
-        if scope_of(call) is scope and _decides_alike(call)
+        if scope_of(call) is scope and makes_ranks_agree(call)
     )
 
 
 def _shares_a_copy(program: Program, call: ast.Call, names: set[str]) -> bool:
     """Whether a function of the program reduces a copy of what it is given, and its result goes elsewhere:
-    `reduced = mean(loss)`, which begins with `tensor.clone()`."""
+    `reduced = mean(losses)`, which begins with `tensor.clone()` or stacks the losses of a dict."""
     statement, called = parent_of(call), program.value(call.func)
     if not isinstance(statement, ast.Assign) or not isinstance(called, Defined):
         return False
@@ -212,7 +211,7 @@ def _shares_a_copy(program: Program, call: ast.Call, names: set[str]) -> bool:
     parameters = {each.arg for each in parameters_of(function)}
     reading = [each for each in ast.walk(function) if isinstance(each, ast.Name) and each.id in parameters]
     return all(isinstance(each.ctx, ast.Load) and not _is_changed(each) for each in reading) and any(
-        isinstance(each, ast.Call) and last_name(each.func) == "clone" for each in ast.walk(function)
+        isinstance(each, ast.Call) and last_name(each.func) in _COPYING for each in ast.walk(function)
     )
 
 
@@ -238,7 +237,7 @@ def _is_loss(program: Program, asked: ast.expr, loop: Loop) -> bool:
     )
 
 
-@finds(Stage.SCRIPT, ddp.ACCUMULATION_OR_CLIPPING_WRONG)
+@finds(Stage.SCRIPT, ddp.COLLECTIVE_UNDER_RANK_GUARD)
 def ranks_run_equally_many_steps(program: Program) -> Iterator[Finding]:
     """A loop over `range` of a rank that runs a wrapped model forward and backward.
 
@@ -256,7 +255,7 @@ def ranks_run_equally_many_steps(program: Program) -> Iterator[Finding]:
         starts_alike = len(ends) == 1 or not isinstance(program.value(ends[0]), RankValue)
         if starts_alike and isinstance(program.value(ends[-1]), RankValue):
             yield finding_at(
-                ddp.ACCUMULATION_OR_CLIPPING_WRONG,
+                ddp.COLLECTIVE_UNDER_RANK_GUARD,
                 loop.iter,
                 f"`{ast.unparse(loop.iter)}` is of another length on each rank: those with more rounds wait "
                 "in backward for gradients that nobody sends",
@@ -311,9 +310,12 @@ def ranks_stop_together(program: Program) -> Iterator[Finding]:
     for file in program.files:
         for loop in (each for kind in (ast.For, ast.While) for each in file.statements.get(kind, ())):
             assert isinstance(loop, Loop)
-            if not _ends_by_test(loop) or not trains_within(program, loop):
+            if isinstance(loop, ast.For):
+                yield from _exits_in_evaluation(loaders, loop)
+            ending = _ends_by_test(program, loop)
+            if not ending or not trains_within(program, loop):
                 continue
-            for test, leaving in _ends_by_test(loop):
+            for test, leaving in ending:
                 counting = [*_objects_asked(program, test, loop)]
                 measured = _measured_alone(loaders, test, loop, [call for call, _ in counting])
                 if measured is not None and program.analysis(Guards).guard(test) is None:
@@ -332,13 +334,40 @@ def ranks_stop_together(program: Program) -> Iterator[Finding]:
                     )
 
 
-def _ends_by_test(loop: Loop) -> list[tuple[ast.expr, ast.stmt]]:
-    """The tests that end a loop, with the `break` or `return` behind each."""
+def _exits_in_evaluation(loaders: Loaders, loop: ast.For) -> Iterator[Finding]:
+    """Where a rank ends its process as if all were done, by what it sees in a loop that does not train."""
+    program = loaders.program
+    leaving = [
+        (node.test, node.body[-1])
+        for node in nodes_within(loop)
+        if isinstance(node, ast.If) and ends_process_well(program, node.body[-1])
+    ]
+    if not leaving or loaders.trains(loop.body) or not _is_over_a_share(loaders, loop):
+        return
+    own = made_of_own(program, loop, names_of_batch(program, loop))
+    for test, last in leaving:
+        if tells_own(program, test, own) and program.analysis(Guards).guard(test) is None:
+            yield finding_at(
+                ddp.COLLECTIVE_UNDER_RANK_GUARD,
+                last,
+                "a rank ends here, as if all were done, by what it sees in its own share of the data: the "
+                "others go on, and wait for it in the next backward",
+                severity=Severity.WARNING,
+                remedy="End with an error, such as `raise` or `sys.exit(1)`, which ends all ranks; or let "
+                "all of them decide alike: `dist.all_reduce` the flag.",
+                related=[related_at(test, "decided here")],
+            )
+
+
+def _ends_by_test(program: Program, loop: Loop) -> list[tuple[ast.expr, ast.stmt]]:
+    """The tests that end a loop, or the process as if all were done, with the statement that does."""
     found: list[tuple[ast.expr, ast.stmt]] = []
+    if isinstance(loop, ast.While):
+        found.append((loop.test, loop))
     for node in (each for each in nodes_within(loop) if isinstance(each, ast.If)):
         inner = next((each for each in ancestors_in_function(node) if isinstance(each, Loop)), None)
-        last = node.body[-1] if inner is loop else None
-        if isinstance(last, ast.Break | ast.Return):
+        last = node.body[-1] if inner is loop else node
+        if isinstance(last, ast.Break | ast.Return) or ends_process_well(program, last):
             found.append((node.test, last))
     return found
 
@@ -387,30 +416,47 @@ def _measured_alone(loaders: Loaders, test: ast.expr, loop: Loop, telling: list[
     asking = [each for each in ast.walk(test) if isinstance(each, ast.Call)]
     if any(_is_decided_elsewhere(program, each, loop) for each in (*asking, *telling)):
         return None
-    waiting = [each for one in (test, *telling) for each in ast.walk(one) if isinstance(each, ast.Name)]
     seen = set[str]()
+    for one in (test, *telling):
+        found = _loop_over_a_share(loaders, one, one, loop)
+        if found is not None and not _is_agreed(program, test, seen):
+            return found
+    waiting = [part for one in (test, *telling) for part in ast.walk(one)]
+    asked = set[str]()
     while waiting:
-        name = waiting.pop()
-        if name.id in seen or scope.holder_of(name.id) is not scope:
+        place = waiting.pop()
+        if not isinstance(place, ast.Name | ast.Attribute) or ast.unparse(place) in asked:
             continue
-        seen.add(name.id)
-        bindings = [each for each in scope.bindings.get(name.id, ()) if loop in ancestors(each.node)]
+        asked.add(ast.unparse(place))
+        seen |= {place.id} if isinstance(place, ast.Name) else set()
+        bindings = [each for each in _set_in(scope, place) if loop in ancestors(each.node)]
         made = [part for each in bindings if each.value is not None for part in ast.walk(each.value)]
         if any(isinstance(each, ast.Call) and _is_unknown(each) for each in made):
             return None
         for binding in bindings:
-            if binding.value is None:
-                continue
-            if binding.kind is BindingKind.LOOPED:
+            if binding.value is None or binding.kind is BindingKind.LOOPED:
                 continue
             for outer in takewhile(lambda each: each is not loop, ancestors_in_function(binding.node)):
                 if isinstance(outer, ast.If):
-                    waiting += [each for each in ast.walk(outer.test) if isinstance(each, ast.Name)]
-            found = _loop_over_a_share(loaders, binding.value, binding.node, loop)
+                    waiting += ast.walk(outer.test)
+            found = _loop_over_a_share(loaders, binding.value, binding.node, loop, binding.item)
             if found is not None:
-                return None if _is_agreed(loaders.program, test, seen | {name.id}) else found
-            waiting += [each for each in ast.walk(binding.value) if isinstance(each, ast.Name)]
+                return None if _is_agreed(loaders.program, test, seen) else found
+            waiting += ast.walk(binding.value)
     return None
+
+
+def _set_in(scope: Scope, place: ast.Name | ast.Attribute) -> list[Binding]:
+    """Where a function sets a variable of its own, or an attribute that is written like this one."""
+    if isinstance(place, ast.Name):
+        return scope.bindings.get(place.id, []) if scope.holder_of(place.id) is scope else []
+    stored = scope.file.set_attributes.get(place.attr, ())
+    written = ast.unparse(place)
+    return [
+        each
+        for each in stored
+        if SCOPE in each.node.__dict__ and scope_of(each.node) is scope and ast.unparse(each.node) == written
+    ]
 
 
 def _is_decided_elsewhere(program: Program, call: ast.Call, loop: Loop) -> bool:
@@ -437,47 +483,59 @@ def _is_agreed(program: Program, test: ast.expr, names: set[str]) -> bool:
     )
 
 
-def _loop_over_a_share(loaders: Loaders, value: ast.expr, node: ast.AST, loop: Loop) -> ast.AST | None:
+def _loop_over_a_share(
+    loaders: Loaders, value: ast.expr, node: ast.AST, loop: Loop, item: object = None
+) -> ast.AST | None:
     """The loop over a split loader in which a value is summed up, here or in the function that gives it."""
     program = loaders.program
     around = takewhile(lambda each: each is not loop, ancestors_in_function(node))
     for inner in (each for each in around if isinstance(each, ast.For)):
         called_names = {last_name(each.func) for each in calls_in(inner)}
-        if "backward" in called_names or any(map(_decides_alike, calls_in(inner))):
+        if "backward" in called_names or any(map(makes_ranks_agree, calls_in(inner))):
             continue  # The loss of the last batch is another rule's.
-        if _is_over_a_share(loaders, inner):
+        if _is_over_a_share(loaders, inner) and _may_tell(program, value, inner, inner):
             return inner
     for call in (each for each in ast.walk(value) if isinstance(each, ast.Call)):
         called = program.value(call.func)
         function = called.node if isinstance(called, Defined) else None
         if not isinstance(function, ast.FunctionDef) or _agrees(program, function):
             continue
+        given = [_element(each.value, item) for each in file_of(function).returns_of.get(function, ())]
         for each in file_of(function).statements.get(ast.For, ()):
             if (
                 scope_of(each).node is function
                 and isinstance(each, ast.For)
                 and _is_over_a_share(loaders, each)
+                and any(_may_tell(program, one, function, each) for one in given if one is not None)
             ):
                 return call
     return None
 
 
+def _element(given: ast.expr | None, item: object) -> ast.expr | None:
+    """What a name gets of a returned tuple, `score` in `count, score = evaluate()`; else all of it."""
+    if isinstance(given, ast.Tuple) and isinstance(item, int) and item < len(given.elts):
+        return given.elts[item]
+    return given
+
+
+def _may_tell(program: Program, given: ast.expr, block: ast.For | ast.FunctionDef, share: ast.For) -> bool:
+    """Whether a value may say something of the batches of this rank, and not only how many they are."""
+    own = made_of_own(program, block, names_of_batch(program, share), surely=False)
+    return tells_own(program, given, own, surely=False)
+
+
 def _is_over_a_share(loaders: Loaders, loop: ast.For) -> bool:
-    over = loaders.resolved(loaders.unwrapped(loop.iter))
+    over = loaders.looped_over(loop.iter)
     return bool(over) and all(loaders.samplers_of(each) for each in over or ())
-
-
-def _decides_alike(call: ast.Call) -> bool:
-    """Whether all ranks may see the same value after a call."""
-    return makes_ranks_agree(call) and dotted_name(call.func) not in _TELLING_ONE
 
 
 def _agrees(program: Program, function: ast.FunctionDef, depth: int = 3) -> bool:
     """Whether a function, or one that it calls, may make the ranks agree."""
     for call in calls_in(function):
         called = program.value(call.func)
-        if _decides_alike(call):
-            return True
+        if makes_ranks_agree(call) or (last_name(call.func) == "compute" and not isinstance(called, Defined)):
+            return True  # A metric's `compute` is over all ranks with torchmetrics.
         inner = called.node if isinstance(called, Defined) else None
         if isinstance(inner, ast.FunctionDef) and depth and _agrees(program, inner, depth - 1):
             return True
@@ -527,7 +585,7 @@ def _clock_asked(program: Program, test: ast.expr) -> ast.Call | None:
     while waiting:
         whole, depth = waiting.pop()
         for part in ast.walk(whole):
-            if isinstance(part, ast.Call) and (_decides_alike(part) or _is_decided_in(program, part)):
+            if isinstance(part, ast.Call) and (makes_ranks_agree(part) or _is_decided_in(program, part)):
                 return None
             if isinstance(part, ast.Call) and program.qualified(part.func) in _CLOCKS:
                 clock = part

@@ -42,15 +42,18 @@ from launcher.program.ranks.reachability import runs_wherever, surely_runs
 from launcher.program.surroundings.options import default_of_option, is_taken, text_by_default
 from launcher.program.surroundings.shell_starts import ShellSetting, ShellStarts
 from launcher.program.values import (
+    HOST_SIZES,
     UNKNOWN,
     Constant,
     RankKind,
     RankValue,
     Several,
     WorldSize,
+    alternatives,
     canonical_name,
 )
 from launcher.rules import shared_facts
+from launcher.rules.script.configuration_files import ConfigurationFiles
 from launcher.rules.script.findings import (
     finding_at,
     finding_in_shell,
@@ -173,13 +176,17 @@ def no_debugging_in_every_run(program: Program) -> Iterator[Finding]:
 def environment_holds_strings(program: Program) -> Iterator[Finding]:
     """A value that is surely no string, put into os.environ in any way: TypeError on every rank.
 
-    Where a value's type is not sure, such as an option without a `type`, nothing is said.
+    Where a value's type is not sure, such as an option without a `type`, nothing is said; a warning where it
+    is that of an entry of a configuration, which a run may change.
 
     Bad: `os.environ["GPU_NUM_DEVICES"] = 4`. Good: `os.environ["GPU_NUM_DEVICES"] = "4"`.
     Source: Python's os.environ; the bad line stands in AWS's guide to Training Compiler.
     """
     for change in changed_variables(program):
-        kind = None if change.as_text else plain_type_of(program, change.value)
+        if change.as_text:
+            continue
+        known = plain_type_of(program, change.value)
+        kind = known or _type_of_entry(program, change.value)
         if kind is None or kind == "str":
             continue
         written = file_of(change.value).source(change.value)
@@ -188,8 +195,26 @@ def environment_holds_strings(program: Program) -> Iterator[Finding]:
             change.node,
             f"{change.name} is set to {written}, which is no string: TypeError (str expected, not "
             f"{kind}) on every rank",
+            severity=None if known else Severity.WARNING,
             fix=_as_string(change, kind),
         )
+
+
+def _type_of_entry(program: Program, value: ast.expr) -> str | None:
+    """The type of an entry of a configuration: in its file, or as the program sets it by this name."""
+    if not isinstance(value, ast.Attribute | ast.Subscript):
+        return None
+    entry = program.analysis(ConfigurationFiles).entry(value)
+    kinds = {type(each).__name__ for each in entry.values} if entry else set[str | None]()
+    if entry is None and isinstance(value, ast.Attribute):
+        written = (last_name(value.value), value.attr)
+        settings = [each for file in program.files for each in file.set_attributes.get(value.attr, ())]
+        kinds = {
+            None if each.value is None or each.item is not None else plain_type_of(program, each.value)
+            for each in settings
+            if tuple(each.name.split(".")[-2:]) == written
+        }
+    return kinds.pop() if len(kinds) == 1 and kinds <= {"int", "float", "bool"} else None
 
 
 @finds(Stage.SCRIPT, disk.SHARED_CACHE)
@@ -551,6 +576,62 @@ def world_size_is_the_launchers(program: Program) -> Iterator[Finding]:
             yield _world_size(change.node, f"WORLD_SIZE is fixed to {size.value}")
 
 
+_GATHERED_INTO = {
+    "torch.distributed.all_gather": ("tensor_list", 0, 2),
+    "torch.distributed.all_gather_object": ("object_list", 0, 2),
+    "torch.distributed.gather": ("gather_list", 1, 3),
+    "torch.distributed.gather_object": ("object_gather_list", 1, 3),
+}
+"""The parameter for the list of what is gathered, its place, and that of the group."""
+
+
+@finds(Stage.SCRIPT, distribution.HARD_CODED_TOPOLOGY)
+def gathered_lists_hold_all_ranks(program: Program) -> Iterator[Finding]:
+    """A list for what all ranks send that is as long as one host has GPUs.
+
+    On several hosts it is too short, and each rank ends with an error at the first gather.
+
+    Silent in a program that spawns its processes itself, and about a group of some ranks.
+
+    Bad: `dist.all_gather([torch.empty_like(x) for _ in range(torch.cuda.device_count())], x)`. Good:
+    `range(dist.get_world_size())`.
+    Source: torch/distributed/distributed_c10d.py (all_gather, gather).
+    """
+    if is_for_one_host(program):
+        return
+    for call, name in program.calls(*_GATHERED_INTO):
+        keyword, position, group = _GATHERED_INTO[name]
+        given = argument_of(call, keyword, position)
+        if given is None or has_star_arguments(call) or argument_of(call, "group", group) is not None:
+            continue
+        lengths = [_length(made) for made in origins(program, given)]
+        if lengths and all(each is not None and _is_of_one_host(program, each) for each in lengths):
+            yield finding_at(
+                distribution.HARD_CODED_TOPOLOGY,
+                given,
+                "the list has a place for each GPU of one host, and all ranks of several hosts are gathered "
+                "into it: it is too short, and the ranks end with an error",
+                remedy="Make it as long as `dist.get_world_size()`.",
+            )
+
+
+def _length(made: ast.expr | None) -> ast.expr | None:
+    """How long a list is made: the N of `[x for _ in range(N)]` and `[x] * N`."""
+    if isinstance(made, ast.ListComp) and isinstance(made.generators[0].iter, ast.Call):
+        over = made.generators[0].iter
+        return over.args[0] if last_name(over.func) == "range" and len(over.args) == 1 else None
+    if isinstance(made, ast.BinOp) and isinstance(made.op, ast.Mult):
+        return made.right if isinstance(made.left, ast.List) else made.left
+    return None
+
+
+def _is_of_one_host(program: Program, size: ast.expr) -> bool:
+    """Whether a number is that of the GPUs of a host, besides 1 where there are none."""
+    values = {*alternatives(program.value(size))}
+    counts = {each for each in values if isinstance(each, WorldSize) and each.source in HOST_SIZES}
+    return bool(counts) and values - counts <= {Constant(1)}
+
+
 @finds(Stage.SCRIPT, distribution.LOCAL_RANK_AS_RANK)
 def rank_is_the_global_one(program: Program) -> Iterator[Finding]:
     """LOCAL_RANK where the rank among all processes is wanted.
@@ -684,6 +765,7 @@ TOPOLOGY_RULES = (
     port_is_the_launchers,
     listeners_have_ports_of_their_own,
     world_size_is_the_launchers,
+    gathered_lists_hold_all_ranks,
     rank_is_the_global_one,
 )
 """The rules of this family, in the order in which their findings are shown."""

@@ -227,6 +227,39 @@ def _is_sharded(program: Program, wrapper: ast.Call) -> bool:
 
 
 @finds(Stage.SCRIPT, ddp.ACCUMULATION_OR_CLIPPING_WRONG)
+def sharded_gradients_have_their_scaler(program: Program) -> Iterator[Finding]:
+    """torch's plain GradScaler beside a model that FSDP version 1 shards.
+
+    It looks for infinite gradients in this rank's shard alone: one rank skips a step that the others make.
+    A warning. Silent where the scaler may be off, as with bfloat16, and where DDP may be chosen instead.
+
+    Bad: `GradScaler()`. Good: `torch.distributed.fsdp.sharded_grad_scaler.ShardedGradScaler()`.
+    Source: torch/distributed/fsdp/sharded_grad_scaler.py.
+    """
+    wrappers = [call for call, _ in program.calls(FSDP)]
+    sharded = bool(wrappers) and all(_is_sharded(program, each) for each in wrappers)
+    if not sharded or any(True for _ in program.calls(DDP)):
+        return
+    backwards = (each for file in program.files for each in file.calls_of.get("backward", ()))
+    scalers = [scaler for each in backwards if (scaler := scaler_of(program, each)) is not None]
+    used = {getattr(program.value(each), "call", None) for each in scalers}
+    for call, _ in program.calls("torch.amp.GradScaler", "torch.cuda.amp.GradScaler"):
+        enabled = argument_of(call, "enabled")
+        words = "" if enabled is None else ast.unparse(enabled).lower()
+        sure = enabled is None or isinstance(enabled, ast.Compare | ast.BoolOp)
+        if call in used and sure and not any(word in words for word in ("16", "dtype", "precision", "amp")):
+            yield finding_at(
+                ddp.ACCUMULATION_OR_CLIPPING_WRONG,
+                call,
+                "FSDP shards the gradients, and this scaler looks for infinite ones in this rank's shard "
+                "alone: one rank skips a step that the others make",
+                severity=Severity.WARNING,
+                remedy="Use torch.distributed.fsdp.sharded_grad_scaler.ShardedGradScaler, or bfloat16.",
+                related=[related_at(wrappers[0], "sharded here")],
+            )
+
+
+@finds(Stage.SCRIPT, ddp.ACCUMULATION_OR_CLIPPING_WRONG)
 def gradients_are_averaged_before_they_are_clipped(program: Program) -> Iterator[Finding]:
     """A clip between backward and the all_reduce by which a program averages its gradients itself.
 
@@ -282,6 +315,7 @@ def _averages(program: Program, reduction: ast.Call) -> bool:
 CLIPPING_RULES = (
     gradients_are_unscaled_before_they_are_clipped,
     sharded_gradients_are_clipped_together,
+    sharded_gradients_have_their_scaler,
     gradients_are_averaged_before_they_are_clipped,
 )
 
@@ -512,7 +546,7 @@ NO_SYNC_RULES = (
 # Gradients that nobody reduces: a bare model in a process group.
 
 
-_REDUCING = re.compile(
+REDUCING = re.compile(
     r"ddp|parallel|fsdp|shard|zero|deepspeed|prepare|pipeline|horovod|hvd|colossal|bagua|strategy|"
     r"replicate|distribute|average|sync|rpc|comm_hook|register_hook|setup|send|recv|gossip|apex|grad"
 )
@@ -616,7 +650,19 @@ def _is_inside_ddp(program: Program, node: ast.expr) -> bool:
     )
 
 
+def reduces_by_hand(program: Program) -> bool:
+    """Whether the program may call a collective that its gradients or parameters go through."""
+    return any(
+        _near_gradients(program, each) and not program.analysis(Reachability).is_named_nowhere(each)
+        for file in program.files
+        for name in _COLLECTIVES
+        for each in file.calls_of.get(name, ())
+    )
+
+
 def _may_reduce(program: Program) -> bool:
+    if reduces_by_hand(program):
+        return True
     for file in program.files:
         if file.stars:
             return True
@@ -624,12 +670,7 @@ def _may_reduce(program: Program) -> bool:
             lowered = name.lower()
             if _HARMLESS.fullmatch(name):
                 continue
-            if name in _COLLECTIVES and any(
-                _near_gradients(program, each) and not program.analysis(Reachability).is_named_nowhere(each)
-                for each in calls
-            ):
-                return True
-            if _REDUCING.search(lowered) and not all(_is_of_torch(program, each) for each in calls):
+            if REDUCING.search(lowered) and not all(_is_of_torch(program, each) for each in calls):
                 return True
     return False
 

@@ -9,7 +9,13 @@ from collections.abc import Iterator
 from launcher.failure_modes import distribution
 from launcher.failure_modes.model import Finding, Severity, Stage
 from launcher.failure_modes.registry import finds
-from launcher.program.dataflow import argument_of, origins, text_beginning
+from launcher.program.dataflow import (
+    argument_of,
+    constant_argument,
+    has_star_arguments,
+    origins,
+    text_beginning,
+)
 from launcher.program.index import ancestors, ancestors_in_function
 from launcher.program.process_environment import COMMANDS, is_for_one_host
 from launcher.program.program import Program, joining_calls
@@ -261,10 +267,48 @@ def assertions_hold_for_the_jobs_ranks(subject: ScriptSubject) -> Iterator[Findi
             yield finding_at(distribution.HARD_CODED_TOPOLOGY, node.test, message)
 
 
+@finds(Stage.SCRIPT, distribution.HARD_CODED_TOPOLOGY)
+def trainers_know_all_hosts(subject: ScriptSubject) -> Iterator[Finding]:
+    """A Trainer of Lightning that counts on another number of hosts than the job has.
+
+    Without `num_nodes` it counts on one. Under torchrun it multiplies that by its devices, and ends every
+    process where the ranks that it finds are more.
+
+    Silent about one device or none, and where the number is not written or an option's.
+
+    Bad: `Trainer(devices=8)` on two hosts. Good: `num_nodes=int(os.environ["GROUP_WORLD_SIZE"])`.
+
+    Source: lightning/fabric/plugins/environments/torchelastic.py (validate_settings).
+    """
+    program, run, hosts = subject.program, JobRun(subject), subject.job.resources.instance_count
+    if run.strategy != "torchrun" or hosts < 2:
+        return
+    for call, name in program.calls("lightning.pytorch.Trainer", "lightning.fabric.Fabric"):
+        nodes, devices = argument_of(call, "num_nodes"), argument_of(call, "devices")
+        kind = constant_argument(program, argument_of(call, "accelerator"))
+        on_gpus = kind in (None, Constant("gpu"), Constant("cuda"), Constant("auto"))
+        alone = None if devices is None else run.value(devices)
+        counted = Constant(1) if nodes is None else run.value(nodes)
+        checked = argument_of(call, "plugins") is None  # Which may be an environment that asks nothing.
+        if has_star_arguments(call) or not checked or not on_gpus or alone in (Constant(1), Constant("1")):
+            continue
+        if counted is None or type(counted.value) is not int or counted.value == hosts:
+            continue
+        if surely_runs(program, call, known=run.truth):
+            yield finding_at(
+                distribution.HARD_CODED_TOPOLOGY,
+                call if nodes is None else nodes,
+                f"{name.rpartition('.')[2]} counts on {counted.value} of the job's {hosts} hosts: its "
+                "devices do not come to the number of ranks, and it ends every process",
+                remedy='Pass `num_nodes=int(os.environ["GROUP_WORLD_SIZE"])`, which torchrun sets.',
+            )
+
+
 LAUNCH_RULES = (
     nothing_is_submitted_again,
     local_rank_is_handed_over,
     job_says_where_the_ranks_meet,
     assertions_hold_for_the_jobs_ranks,
+    trainers_know_all_hosts,
 )
 """The rules of this family, which need a job."""

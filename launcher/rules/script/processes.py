@@ -26,7 +26,7 @@ from launcher.program.index import (
     scope_of,
     statement_of,
 )
-from launcher.program.overlapping_starts import runs_groups_side_by_side
+from launcher.program.overlapping_starts import ranks_are_started_only_here, runs_groups_side_by_side
 from launcher.program.process_environment import (
     RANK_LAUNCHERS,
     Valued,
@@ -35,7 +35,6 @@ from launcher.program.process_environment import (
     is_for_one_host,
     process_starts,
     rank_starts,
-    ranks_are_started_only_here,
     started_function,
     started_processes,
     torchrun_commands,

@@ -253,18 +253,18 @@ class Loaders:
     def _training_loops(self) -> Iterator[LoaderLoop]:
         for file in self.program.files:
             for loop, given, body in loops_over_something(self.program, file):
-                over = self._looped_over(given)
+                over = self.looped_over(given)
                 if over and not over & self.handed_over and self.trains(body):
                     yield LoaderLoop(loop, given, over)
 
-    def _looped_over(self, node: ast.expr, depth: int = 3) -> frozenset[ast.Call] | None:
+    def looped_over(self, node: ast.expr, depth: int = 3) -> frozenset[ast.Call] | None:
         """The loaders that a loop goes over, also where one rank has a bar: `tqdm(x) if first else x`."""
         node = self.unwrapped(node)
         found = self.resolved(node)
         if found is not None or not depth or len(alternatives(self.program.value(node))) < 2:
             return found
         arms = [each for each in origins(self.program, node) if each is not None and each is not node]
-        over = [self._looped_over(each, depth - 1) for each in arms]
+        over = [self.looped_over(each, depth - 1) for each in arms]
         known = [each for each in over if each is not None]
         return frozenset[ast.Call]().union(*known) if len(known) == len(origins(self.program, node)) else None
 

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from launcher.failure_modes import data
 from launcher.failure_modes.model import Finding, Fix, Severity, Stage
 from launcher.failure_modes.registry import finds
+from launcher.program.call_graph import bind_arguments
 from launcher.program.dataflow import (
     all_arguments,
     argument_of,
@@ -30,11 +31,22 @@ from launcher.program.index import (
 )
 from launcher.program.program import Program
 from launcher.program.ranks.participants import Closure
-from launcher.program.ranks.uniformity import GENERATORS, is_seeded, seeds_of, source_of_difference
+from launcher.program.ranks.training_loops import calls_in
+from launcher.program.ranks.uniformity import (
+    GENERATORS,
+    SEEDED_BY,
+    is_seeded,
+    may_be_seeded,
+    seeds_of,
+    source_of_difference,
+)
 from launcher.program.values import (
     INIT_PROCESS_GROUP,
+    Constant,
+    Defined,
     Either,
     Instance,
+    Made,
     RankKind,
     RankValue,
     WorldSize,
@@ -48,8 +60,16 @@ from launcher.rules.script.data.loaders import (
     LoaderOwners,
     Loaders,
     left_to_the_script,
+    method_of,
+    subscript_by_index,
 )
-from launcher.rules.script.data.shards import BY_NODE, follow_list, is_cut_by_rank, uses_of_target
+from launcher.rules.script.data.shards import (
+    BY_NODE,
+    class_around,
+    follow_list,
+    is_cut_by_rank,
+    uses_of_target,
+)
 from launcher.rules.script.findings import finding_at, related_at, remove_keyword
 
 
@@ -353,6 +373,10 @@ _REORDERED_BY_GENERATOR = frozenset(
     f"{name}.{verb}" for name in GENERATORS for verb in ("permutation", "sample")
 )
 _UNSEEDED = _IN_PLACE | _REORDERED | {"torch.randperm"}
+_SPLIT = "sklearn.model_selection.train_test_split"
+_DRAWS = frozenset({"numpy.random.choice", "random.choices", "torch.multinomial", _SPLIT})
+"""What draws from a list; the draws of a sample itself do not stay below an index."""
+
 _SHUFFLES = _IN_PLACE | _IN_PLACE_BY_GENERATOR | _REORDERED | _REORDERED_BY_GENERATOR | {"torch.randperm"}
 
 
@@ -363,7 +387,8 @@ def shuffles_before_a_cut_agree(program: Program) -> Iterator[Finding]:
     Each rank shuffles in its own way: the parts overlap, and some elements are in none. After such a
     random_split the training data of one rank holds validation samples of another. The same holds for
     `shuffle` and `train_test_split` of a dataset of Hugging Face's, of which a sampler, Accelerate or a
-    Trainer deals the parts later. Without a seed, silent where anything in the program is called one.
+    Trainer deals the parts later, and for what a Dataset draws or shuffles for all of its indices, of which a
+    sampler gives each rank some. Without a seed, silent where anything may have set one.
 
     Bad: `random.shuffle(files); mine = files[rank::world_size]`
     Good: `random.Random(seed).shuffle(files); mine = files[rank::world_size]`
@@ -371,9 +396,12 @@ def shuffles_before_a_cut_agree(program: Program) -> Iterator[Finding]:
     Source: torch.utils.data documentation (random_split: its generator); datasets/arrow_dataset.py.
     """
     yield from _datasets_in_other_orders(program)
-    for call, name in program.calls(*_SHUFFLES):
+    for call, name in program.calls(*_SHUFFLES, *_DRAWS):
         cut = _cut_after(program, call, name)
         if cut is None:
+            yield from _orders_below_samplers(program, call, name)
+            continue
+        if name in _DRAWS:
             continue
         source = _source_of_seeds(program, call, name)
         if source is not None:
@@ -412,9 +440,108 @@ def shuffles_before_a_cut_agree(program: Program) -> Iterator[Finding]:
             )
 
 
+def _orders_below_samplers(program: Program, call: ast.Call, name: str) -> Iterator[Finding]:
+    """What each rank shuffles or draws in its own way, and then reads by the indices of a sampler."""
+    ends = (end for begin in _begins(program, call, name) for end in follow_list(program, begin))
+    kept = next(filter(None, (sampled_use(program, each) for each in ends)), None)
+    if kept is None:
+        return
+    read, owner = kept
+    module = "numpy.random" if name == _SPLIT else name.rpartition(".")[0]
+    if module not in SEEDED_BY or not _draws_by_module(program, call):
+        source, seed = _source_of_seeds(program, call, name), None
+        if source is None:
+            return
+    else:
+        source, seed = _source_of_seeds_before(program, call, module, owner)
+        if source is None and may_be_seeded(program, module):
+            return
+    how = (
+        "without a common seed" if source is None else f"by a seed that differs between the ranks ({source})"
+    )
+    yield finding_at(
+        data.SAMPLER_SEED_DIFFERS,
+        call,
+        f"{name} {how}: an index that a sampler gives out means another sample on each rank, so that samples "
+        "are read twice and others never",
+        remedy="Draw with a seed that all ranks share, such as `random.Random(0)`, "
+        "`numpy.random.default_rng(0)` or `torch.Generator().manual_seed(0)`.",
+        related=[
+            related_at(read, "read by a sampler's index here"),
+            *([] if seed is None else [related_at(seed, "the seed at that time")]),
+        ],
+    )
+
+
+def _draws_by_module(program: Program, call: ast.Call) -> bool:
+    """Whether a call draws by the numbers of its module, not by a generator or a seed that it is given."""
+    given = [argument_of(call, each) for each in ("generator", "random_state")]
+    shuffle = argument_of(call, "shuffle")
+    alike = shuffle is not None and program.value(shuffle) != Constant(True)
+    return not alike and all(
+        each is None or Constant(None) in alternatives(program.value(each)) for each in given
+    )
+
+
+def sampled_use(program: Program, end: ast.expr) -> tuple[ast.expr, ast.ClassDef | None] | None:
+    """Where a list is read by the indices that a sampler, or a library in its place, gives each rank.
+
+    That is in a Dataset of the program, which is given with it, or as the indices of a Subset.
+    """
+    outer = parent_of(end)
+    dealt = [each for each, _ in _dealt_datasets(program)]
+    dealt += [each for one in program.analysis(Loaders).samplers if (each := argument_of(one, "dataset", 0))]
+    made = [value for each in dealt for value in alternatives(program.value(each))]
+    if isinstance(outer, ast.Subscript) and outer.value is end and isinstance(end, ast.Attribute):
+        owner = class_around(end)
+        read = subscript_by_index(program, outer, owner)
+        if read is not None and any(isinstance(each, Made) and each.definition is owner for each in made):
+            return read, owner
+    if isinstance(outer, ast.Call) and end in outer.args[:2]:
+        subsets = [each.call for each in made if isinstance(each, Instance) and each.name.endswith(".Subset")]
+        if outer in subsets or (end is outer.args[0] and end in dealt):
+            return end, None
+    return None
+
+
+def _source_of_seeds_before(
+    program: Program, call: ast.Call, module: str, owner: ast.ClassDef | None
+) -> tuple[str | None, ast.expr | None]:
+    """By what the seed differs that was set last before a call draws, or before the object of its class is
+    made, and that seed; where none is set in these functions, by what all seeds of the program do."""
+    setting_up = None if owner is None else method_of(owner, "__init__")
+    sites = [] if setting_up is None else program.evaluation.callers.call_sites(setting_up) or []
+    for place in (call, *(site.call for site in sites)):
+        seeding = [
+            (each, seed)
+            for each in file_of(place).calls
+            if scope_of(each) is scope_of(place) and each.lineno < place.lineno
+            for seed in _seed_set_by(program, each, module)
+        ]
+        if seeding:
+            seed = max(seeding, key=lambda each: each[0].lineno)[1]
+            return source_of_difference(program, seed), seed
+    seeds = [argument_of(each, "seed", 0) for each, _ in program.calls(SEEDED_BY[module])]
+    return _one_source(program, seeds), None
+
+
+def _seed_set_by(program: Program, call: ast.Call, module: str) -> Iterator[ast.expr]:
+    """The seed that a call sets for the numbers of a module, itself or in a function of the program."""
+    if program.qualified(call.func) == SEEDED_BY[module]:
+        yield from filter(None, [argument_of(call, "seed", 0)])
+    called = program.value(call.func)
+    if isinstance(called, Defined) and isinstance(called.node, ast.FunctionDef):
+        given = bind_arguments(called.node, call, called.owner is not None) or {}
+        for each in calls_in(called.node):
+            if program.qualified(each.func) == SEEDED_BY[module]:
+                seed = argument_of(each, "seed", 0)
+                if seed is not None:
+                    yield given.get(seed.id, seed) if isinstance(seed, ast.Name) else seed
+
+
 _LOADED = ("datasets.load_dataset", "datasets.load_from_disk")
 _REORDERING = ("shuffle", "train_test_split")
-_DEALING_OWNERS = (LoaderOwner.ACCELERATE, LoaderOwner.FABRIC)
+_DEALING_OWNERS = (LoaderOwner.ACCELERATE, LoaderOwner.FABRIC, LoaderOwner.LIGHTNING)
 _DEALING_TRAINERS = ("transformers.Trainer", "transformers.Seq2SeqTrainer", "trl.SFTTrainer")
 
 
@@ -480,16 +607,31 @@ def _dealt_datasets(program: Program) -> Iterator[tuple[ast.expr, ast.Call]]:
 
 def _cut_after(program: Program, call: ast.Call, name: str) -> ast.expr | None:
     """Where what a call shuffles is cut by rank."""
-    begins: list[ast.expr] = [call]
+    ends = (end for each in _begins(program, call, name) for end in follow_list(program, each))
+    return next((end for end in ends if is_cut_by_rank(program, end)), None)
+
+
+def _begins(program: Program, call: ast.Call, name: str) -> list[ast.expr]:
+    """Where the list stands that a call shuffles or draws."""
     if name in _IN_PLACE | _IN_PLACE_BY_GENERATOR:
-        begins = [*uses_of_target(call.args[0])] if call.args else []
-    return next(
-        (end for each in begins for end in follow_list(program, each) if is_cut_by_rank(program, end)), None
-    )
+        sources = program.evaluation.sources
+        made = {each for given in call.args[:1] for each in sources(given)}
+        uses = [use for given in call.args[:1] for use in uses_of_target(given)]
+        return [
+            each for each in uses if not isinstance(each, ast.Name) or not made or made & {*sources(each)}
+        ]
+    outer = parent_of(call)
+    taken = outer.targets if isinstance(outer, ast.Assign) else []
+    parts = [part for each in taken if isinstance(each, ast.Tuple) for part in each.elts]
+    return [use for each in parts for use in uses_of_target(each)] or [call]
 
 
 def _source_of_seeds(program: Program, call: ast.Call, name: str) -> str | None:
     """By what the seeds of a shuffle differ between the ranks; None where one does not, or there is none."""
-    seeds = list(seeds_of(program, call, name))
+    return _one_source(program, list(seeds_of(program, call, name)))
+
+
+def _one_source(program: Program, seeds: list[ast.expr | None]) -> str | None:
+    """By what all of these seeds differ between the ranks; None where one does not, or there is none."""
     sources = [None if each is None else source_of_difference(program, each) for each in seeds]
     return sources[0] if sources and None not in sources else None

@@ -14,6 +14,7 @@ from launcher.program.index import ancestors, class_of, file_of, last_name, pare
 from launcher.program.program import Program
 from launcher.program.ranks.guards import Guards
 from launcher.program.ranks.participants import Closure
+from launcher.program.ranks.training_loops import makes_ranks_agree
 from launcher.program.ranks.truths import Guard
 from launcher.program.values import (
     LAST_RANK,
@@ -609,10 +610,12 @@ def _outermost(program: Program, node: ast.expr) -> ast.expr | None:
 
 
 def _sorts(use: ast.expr) -> bool:
-    """Whether a list is sorted, or replaced by a sorted one, where it is read here."""
+    """Whether a list is sorted or made alike on all ranks, or replaced by such a one, where it is read."""
     for outer in ancestors(use):
         if isinstance(outer, ast.Call):
             if last_name(outer.func) in ("sort", "sorted", "natsorted", "min", "max", "argsort"):
+                return True
+            if makes_ranks_agree(outer):
                 return True
         elif isinstance(outer, ast.stmt):
             return False

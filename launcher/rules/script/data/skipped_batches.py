@@ -10,10 +10,10 @@ from launcher.failure_modes.model import Finding, Severity, Stage
 from launcher.failure_modes.registry import finds
 from launcher.program.call_graph import bind_arguments
 from launcher.program.dataflow import all_arguments
-from launcher.program.index import ancestors, last_name, parent_of
+from launcher.program.index import ancestors, last_name, parent_of, scope_of
 from launcher.program.program import Program
-from launcher.program.ranks.training_loops import calls_in, makes_ranks_agree
-from launcher.program.values import Defined, External
+from launcher.program.ranks.training_loops import calls_in, ends_process_well, makes_ranks_agree
+from launcher.program.values import Defined, External, Instance, Made, Value
 from launcher.rules.script.data.loaders import Loaders, names_in
 from launcher.rules.script.findings import finding_at, related_at
 
@@ -49,15 +49,12 @@ def batches_are_skipped_together(program: Program) -> Iterator[Finding]:
         if not isinstance(loop.node, ast.For) or not loop.ends_with_data:
             continue
         epochs = [each for each in loaders.epoch_loops(loop.node) if isinstance(each, ast.For)]
-        batch = loop.node.target
-        over = loop.node.iter
-        while isinstance(over, ast.Call) and over.args:
-            if program.qualified(over.func) == "enumerate" and isinstance(batch, ast.Tuple):
-                batch = batch.elts[-1]
-            over = over.args[0]
+        batch = names_of_batch(program, loop.node)
+        kept = made_of_own(program, loop.node, batch) - batch
+        around = [each for each in epochs if scope_of(each) is scope_of(loop.node)]
         exits = [
-            *_own_exits(loaders, loop.node, names_in(batch), _DEEPEST_STEP),
-            *(one for epoch in epochs for one in _own_exits(loaders, epoch, names_in(batch), 0)),
+            *_own_exits(loaders, loop.node, batch, _DEEPEST_STEP),
+            *(one for epoch in around for one in _own_exits(loaders, epoch, kept, 0)),
         ]
         for test, leaving in exits:
             what = "skips a step" if isinstance(leaving, ast.Continue) else "ends its steps"
@@ -73,6 +70,16 @@ def batches_are_skipped_together(program: Program) -> Iterator[Finding]:
             )
 
 
+def names_of_batch(program: Program, loop: ast.For) -> set[str]:
+    """The variables that hold a loop's batch, without the number that `enumerate` gives it."""
+    batch, over = loop.target, loop.iter
+    while isinstance(over, ast.Call) and over.args:
+        if program.qualified(over.func) == "enumerate" and isinstance(batch, ast.Tuple):
+            batch = batch.elts[-1]
+        over = over.args[0]
+    return names_in(batch)
+
+
 def _own_exits(
     loaders: Loaders, block: ast.For | ast.FunctionDef, own: set[str], deepest: int
 ) -> Iterator[tuple[ast.expr, ast.stmt]]:
@@ -80,11 +87,12 @@ def _own_exits(
     own = made_of_own(loaders.program, block, own)
     others = frozenset[str]() if isinstance(block, ast.FunctionDef) else _FINITE
     for node in ast.walk(block):
-        if not isinstance(node, ast.Break | ast.Continue | ast.Return):
+        exits = ends_process_well(loaders.program, node)
+        if not exits and not isinstance(node, ast.Break | ast.Continue | ast.Return):
             continue
         around = list(ancestors(node))
-        inner = next((each for each in around if isinstance(each, _LEFT_BY[type(node)])), None)
-        ends = inner is block or (isinstance(node, ast.Return) and block in around)
+        inner = next((each for each in around if isinstance(each, _LEFT_BY.get(type(node), ()))), None)
+        ends = inner is block or ((exits or isinstance(node, ast.Return)) and block in around)
         late = isinstance(block, ast.FunctionDef) or isinstance(node, ast.Continue)
         behind = [each for each in block.body if each.lineno > node.lineno]
         if not ends or (late and not loaders.trains(behind)):
@@ -109,8 +117,11 @@ _LEFT_BY: Mapping[type[ast.AST], tuple[type[ast.AST], ...]] = {
 }
 
 
-def made_of_own(program: Program, block: ast.AST, own: set[str]) -> set[str]:
-    """The names, with these, of what is this rank's own: what is calculated from them, and the losses."""
+def made_of_own(program: Program, block: ast.AST, own: set[str], surely: bool = True) -> set[str]:
+    """The names, with these, of what is this rank's own: what is calculated from them, and the losses.
+
+    Without `surely` also what functions make of them that are not seen here.
+    """
     nodes = list(ast.walk(block))
     calls = [each for each in nodes if isinstance(each, ast.Call)]
     agreed = {name for each in calls if makes_ranks_agree(each) for name in names_in(each)}
@@ -134,7 +145,7 @@ def made_of_own(program: Program, block: ast.AST, own: set[str]) -> set[str]:
             named = {name for each in targets for name in _set_names(each)}
             if any(map(makes_ranks_agree, inner)):
                 agreed |= named
-            elif any(tells_own(program, each, own - agreed) for each in values):
+            elif any(tells_own(program, each, own - agreed, surely=surely) for each in values):
                 own = own | named
     return own - agreed
 
@@ -157,19 +168,31 @@ def _set_names(target: ast.expr) -> set[str]:
     return {target.id} if isinstance(target, ast.Name) else set()
 
 
-def tells_own(program: Program, node: ast.expr, own: set[str], unless: frozenset[str] = frozenset()) -> bool:
-    """Whether an expression surely tells something of what these names hold, besides its size."""
+def tells_own(
+    program: Program,
+    node: ast.expr,
+    own: set[str],
+    unless: frozenset[str] = frozenset(),
+    surely: bool = True,
+) -> bool:
+    """Whether an expression tells, surely or at all, something of what these names hold besides its size."""
     calls = [each for each in ast.walk(node) if isinstance(each, ast.Call)]
     if any(makes_ranks_agree(each) or last_name(each.func) in unless for each in calls):
         return False
+    asked = [program.value(each.func) for each in calls] if unless else []
+    inner = [each for value in asked if isinstance(value, Defined) for each in calls_in(value.node)]
+    if any(last_name(each.func) in unless for each in inner):
+        return False
+    if unless and any(map(unequal_to_itself, ast.walk(node))):
+        return False
     return any(
-        isinstance(each, ast.Name) and each.id in own and _shows_through(program, each, node)
+        isinstance(each, ast.Name) and each.id in own and _shows_through(program, each, node, surely)
         for each in ast.walk(node)
     )
 
 
-def _shows_through(program: Program, name: ast.Name, whole: ast.expr) -> bool:
-    """Whether what stands around a name gives on what it holds, and is no unknown function."""
+def _shows_through(program: Program, name: ast.Name, whole: ast.expr, surely: bool) -> bool:
+    """Whether what stands around a name gives on what it holds, and surely is no unknown function."""
     inner: ast.AST = name
     while inner is not whole:
         outer = parent_of(inner)
@@ -179,18 +202,30 @@ def _shows_through(program: Program, name: ast.Name, whole: ast.expr) -> bool:
             return False
         if isinstance(outer, ast.Call) and inner is not outer.func:
             called = program.value(outer.func)
-            library = called.name if isinstance(called, External) else None
+            if isinstance(called, Made):  # `criterion(output, target)`
+                called = program.evaluation.attributes.member_of(called.definition, "forward")
+            library = called.name if isinstance(called, External | Instance) else last_name(outer.func)
             if isinstance(called, Defined):
                 if any(map(makes_ranks_agree, calls_in(called.node))):
                     return False
-            elif (
-                library is None
-                or library in _SIZES
-                or ("." in library and not library.startswith(_LIBRARIES))
-            ):
+            elif library in _SIZES or (surely and not _is_known(called)):
                 return False
         inner = outer
     return True
+
+
+def _is_known(called: Value) -> bool:
+    """Whether it is a function of a library, or an object of torch's, that calculates with what it gets."""
+    if isinstance(called, Instance):
+        return called.name.startswith("torch.nn.")
+    return isinstance(called, External) and ("." not in called.name or called.name.startswith(_LIBRARIES))
+
+
+def unequal_to_itself(part: ast.AST) -> ast.expr | None:
+    """What is compared with itself, as only NaN is not equal to itself: `loss != loss`."""
+    if not isinstance(part, ast.Compare) or not isinstance(part.ops[0], ast.NotEq):
+        return None
+    return part.left if ast.dump(part.left) == ast.dump(part.comparators[0]) else None
 
 
 def may_be_evened(program: Program) -> bool:
