@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any
 
 from launcher.frozen import frozen
 from launcher.program.dataflow import argument_of, constant_argument, origins
-from launcher.program.index import file_of, nodes_within
+from launcher.program.index import file_of, last_name, nodes_within
 from launcher.program.program import NOT_LOOKED_INTO, Program
 from launcher.program.values import Constant, like
 from launcher.text.regular_files import read_regular
@@ -42,6 +42,7 @@ _TEXTS = {
     "yaml.load": ("stream", 0),
 }
 """What reads a document that may be written in the program, and which argument that is."""
+_LOADERS = ("yaml.safe_load", "yaml.load", "yaml.full_load", "json.load", "omegaconf.OmegaConf.load")
 _ROOT = re.compile(
     r"(.*_)?(cfgs?|conf|configs?|configuration|hps?|hparams?|args?|arguments|opts?|options|params?|"
     r"settings?|flags|C)",
@@ -107,6 +108,34 @@ class ConfigurationFiles:
             if found:
                 return Configured(tuple(dict.fromkeys(found)), is_chosen=bool(chosen) or not read)
         return None
+
+    def section(self, node: ast.expr) -> Iterator[tuple[str, str, Path]]:
+        """The entries below what an expression such as `cfg["environment"]` is, or the whole of what a file
+        holds, with their values as texts, and the file: only where it is known which one the run reads."""
+        chosen = self._chosen(self._program.words) if self.are_read else []
+        spelled = self._spelled(node)
+        if self._is_whole(node):
+            spelled = [()]
+        elif not spelled and isinstance(node, ast.Subscript | ast.Call):
+            owner = getattr(node.func if isinstance(node, ast.Call) else node, "value", node)
+            root = like(node, ast.Name("config", ast.Load())) if self._is_whole(owner) else owner
+            spelled = [keys for keys in _keys_of(_with_owner(node, root)) if len(keys) == 1]
+        for keys in spelled:
+            holding = [
+                (path, [(each[-1], value) for each, value in self._entries(path) if each[:-1] == keys])
+                for path in chosen
+            ]
+            found = [(path, entries) for path, entries in holding if entries]
+            for path, entries in found if len(found) == 1 else ():
+                yield from ((name, str(value), path) for name, value in entries if value is not None)
+            if found:
+                return
+
+    def _is_whole(self, node: ast.expr) -> bool:
+        """Whether an expression is all that a file holds, as it is loaded."""
+        made = origins(self._program, node)
+        names = [self._program.qualified(each.func) for each in made if isinstance(each, ast.Call)]
+        return bool(names) and all(name in _LOADERS for name in names) and len(names) == len(made)
 
     def _spelled(self, node: ast.expr) -> list[tuple[str, ...]]:
         return list(_keys_of(node)) or list(_keys_of(self._from_the_whole(node)))
@@ -231,6 +260,14 @@ class ConfigurationFiles:
         return self._read[path]
 
 
+def _with_owner(node: ast.Subscript | ast.Call, owner: ast.expr) -> ast.expr:
+    """`config["environment"]` for `raw["environment"]`: the same read of another whole."""
+    if isinstance(node, ast.Subscript):
+        return like(node, ast.Subscript(owner, node.slice, ast.Load()))
+    called = like(node, ast.Attribute(owner, last_name(node.func) or "", ast.Load()))
+    return like(node, ast.Call(called, node.args, node.keywords))
+
+
 def reads_entry(node: ast.expr, path: tuple[str, ...]) -> bool:
     """Whether an expression such as `cfg.data.folder` reads this entry of a configuration, or of a part."""
     return any(path[-len(keys) :] == keys or keys[-len(path) :] == path for keys in _keys_of(node))
@@ -253,7 +290,8 @@ def _keys_of(node: ast.expr) -> Iterator[tuple[str, ...]]:
             case ast.Subscript(value=owner, slice=ast.Constant(value=str() as name)):
                 key = name
             case ast.Call(
-                func=ast.Attribute(value=owner, attr="get"), args=[ast.Constant(value=str() as name), *_]
+                func=ast.Attribute(value=owner, attr="get" | "pop"),
+                args=[ast.Constant(value=str() as name), *_],
             ):
                 key = name
             case _:

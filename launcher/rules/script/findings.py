@@ -17,7 +17,8 @@ import tokenize
 import warnings
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
-from itertools import islice, pairwise, product, zip_longest
+from itertools import islice, pairwise, product
+from pathlib import Path
 from typing import TYPE_CHECKING, TypeGuard, TypeVar
 
 from launcher.cluster.instances import instance_facts
@@ -54,7 +55,7 @@ from launcher.program.process_environment import changed_variables, count_on_hos
 from launcher.program.program import Program
 from launcher.program.ranks.reachability import Reachability, never_runs
 from launcher.program.spellings import MOST_SPELLINGS, NOT_WRITTEN, spellings
-from launcher.program.surroundings.options import SET_ANYWAY, as_attribute, option_of
+from launcher.program.surroundings.options import SET_ANYWAY, as_attribute, given_in_words, option_of
 from launcher.program.surroundings.shell_starts import ShellSetting, ShellStart
 from launcher.program.values import (
     Constant,
@@ -115,6 +116,13 @@ def finding_in_shell(
 def related_at(node: ast.AST, message: str) -> Related:
     """Another place that a finding speaks of."""
     return Related(file_of(node).location(node), message)
+
+
+def related_in_file(path: Path, entry: str) -> Related:
+    """The line of a configuration file that names an entry."""
+    lines = path.read_text("utf-8", "replace").splitlines()
+    line = next((number for number, each in enumerate(lines, 1) if entry in each), 1)
+    return Related(Location(str(path), line, 1), "here it is written")
 
 
 @frozen
@@ -417,18 +425,10 @@ def _torch_distributed(place: ast.AST) -> str | None:
 Answer = TypeVar("Answer")
 
 
-def given_option(job: JobSpec, name: str, declared: ast.AST | None = None) -> object | None:
+def given_option(job: JobSpec, name: str, declared: ast.AST | None = None) -> str | None:
     """What a job gives an option, as hyperparameter or argument: an empty text to a mere switch, None where
     it does not give it. `declared` is the call that declares the option, which may have short names too."""
-    written = declared.args if isinstance(declared, ast.Call) else []
-    short = {each.value for each in written if isinstance(each, ast.Constant)}
-    given = next((value for key, value in job.hyperparameters.items() if as_attribute(key) == name), None)
-    words = job.code.arguments
-    for word, following in zip_longest(words, words[1:], fillvalue="--"):
-        key, sign, value = word.partition("=")
-        if key in short or (word.startswith("--") and as_attribute(key) == name):
-            given = value if sign else "" if following.startswith("--") else following
-    return given
+    return given_in_words(words_of(job), name, declared)
 
 
 _OTHER_LAUNCHERS = ("SLURM_", "OMPI_", "PMI_", "PMIX_", "MV2_", "HOROVOD_")
