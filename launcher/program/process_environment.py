@@ -81,8 +81,7 @@ def changed_variables(program: Program) -> list[ChangedVariable]:
     """Every variable that the program puts into os.environ.
 
     By assignment, `update`, `setdefault`, `|=`, `os.putenv`; in a loop over names or pairs that are written
-    out; and by a function, for each of its calls. What has no constant name is left out.
-    """
+    out; and by a function, for each of its calls. What has no constant name is left out."""
     return program.analysis(_find_changes)
 
 

@@ -144,7 +144,9 @@ def _declared(call: ast.Call, name: str) -> DeclaredOption | None:
     names = [
         each.value for each in call.args if isinstance(each, ast.Constant) and isinstance(each.value, str)
     ]
-    if not any(as_attribute(each) == name for each in names if each.startswith("-")):
+    dest = argument_of(call, "dest")
+    is_named = any(as_attribute(each) == name for each in names if each.startswith("-"))
+    if not (isinstance(dest, ast.Constant) and dest.value == name) and (dest is not None or not is_named):
         return None
     default = argument_of(call, "default")
     action = getattr(argument_of(call, "action"), "value", None)
@@ -152,11 +154,7 @@ def _declared(call: ast.Call, name: str) -> DeclaredOption | None:
         default = like(call, ast.Constant(action == "store_false"))
     elif default is None and not any(each.arg in ("action", "required", None) for each in call.keywords):
         default = like(call, ast.Constant(None))
-    dest = argument_of(call, "dest")
-    is_renamed = dest is not None and not (isinstance(dest, ast.Constant) and dest.value == name)
-    if is_renamed or default is None:
-        return None
-    return _option_with(name, call, default)
+    return None if default is None else _option_with(name, call, default)
 
 
 def _option_with(name: str, node: ast.AST, default: ast.expr) -> DeclaredOption:
@@ -175,6 +173,8 @@ def constant_by_default(program: Program, node: ast.expr) -> Constant | None:
 def _option_behind(program: Program, node: ast.expr) -> DeclaredOption | None:
     """The option that an expression is, by whatever name; of a field that a parser sets by its own default
     too."""
+    if isinstance(node, ast.Name) and (chosen := option_of(program, node)) is not None:
+        return chosen
     made = origins(program, node)
     for each in made:
         option = None if each is None else option_of(program, each)

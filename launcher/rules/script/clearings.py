@@ -207,9 +207,9 @@ def engines_are_stepped(program: Program) -> Iterator[Finding]:
     steps = [call for call in steps if not program.analysis(Reachability).is_named_nowhere(call)]
     run = program.analysis(DefaultRun)
     taken = [call for call in steps if not run.leaves_out(call)]
-    backward = [call for call in backward if not run.leaves_out(call)] or backward
+    backward = [call for call in backward if not run.leaves_out(call)]
     waiting = [test for call in steps if (test := _waits_for_itself(program, call)) is not None]
-    if not taken:
+    if not taken and backward:
         yield finding_at(
             ddp.ENGINE_NEVER_STEPPED,
             backward[0],

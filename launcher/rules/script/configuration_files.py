@@ -113,13 +113,8 @@ class ConfigurationFiles:
         """The entries below what an expression such as `cfg["environment"]` is, or the whole of what a file
         holds, with their values as texts, and the file: only where it is known which one the run reads."""
         chosen = self._chosen(self._program.words) if self.are_read else []
-        spelled = self._spelled(node)
-        if self._is_whole(node):
-            spelled = [()]
-        elif not spelled and isinstance(node, ast.Subscript | ast.Call):
-            owner = getattr(node.func if isinstance(node, ast.Call) else node, "value", node)
-            root = like(node, ast.Name("config", ast.Load())) if self._is_whole(owner) else owner
-            spelled = [keys for keys in _keys_of(_with_owner(node, root)) if len(keys) == 1]
+        rooted = self._from_its_root(node)
+        spelled = [()] if rooted is None else [*_keys_of(rooted)][:1] or self._spelled(node)
         for keys in spelled:
             holding = [
                 (path, [(each[-1], value) for each, value in self._entries(path) if each[:-1] == keys])
@@ -130,6 +125,20 @@ class ConfigurationFiles:
                 yield from ((name, str(value), path) for name, value in entries if value is not None)
             if found:
                 return
+
+    def _from_its_root(self, node: ast.expr) -> ast.expr | None:
+        """An entry with what is loaded from a file called `config`; None for all of that itself."""
+        if self._is_whole(node):
+            return None
+        parts = node.func if isinstance(node, ast.Call) else node
+        owner = getattr(parts, "value", None)
+        if not isinstance(owner, ast.expr):
+            return node
+        root = self._from_its_root(owner) or like(node, ast.Name("config", ast.Load()))
+        if isinstance(node, ast.Subscript):
+            return like(node, ast.Subscript(root, node.slice, ast.Load()))
+        read = like(node, ast.Attribute(root, last_name(parts) or "", ast.Load()))
+        return like(node, ast.Call(read, node.args, node.keywords)) if isinstance(node, ast.Call) else read
 
     def _is_whole(self, node: ast.expr) -> bool:
         """Whether an expression is all that a file holds, as it is loaded."""
@@ -258,14 +267,6 @@ class ConfigurationFiles:
         if path not in self._read:
             self._read[path] = tuple(_flattened(_parsed(path)))
         return self._read[path]
-
-
-def _with_owner(node: ast.Subscript | ast.Call, owner: ast.expr) -> ast.expr:
-    """`config["environment"]` for `raw["environment"]`: the same read of another whole."""
-    if isinstance(node, ast.Subscript):
-        return like(node, ast.Subscript(owner, node.slice, ast.Load()))
-    called = like(node, ast.Attribute(owner, last_name(node.func) or "", ast.Load()))
-    return like(node, ast.Call(called, node.args, node.keywords))
 
 
 def reads_entry(node: ast.expr, path: tuple[str, ...]) -> bool:

@@ -279,10 +279,16 @@ def _surely_set(program: Program) -> Iterator[tuple[ChangedVariable, str]]:
 def _tables_put_into_environment(program: Program) -> Iterator[tuple[ast.AST, ast.expr]]:
     """Where the entries of a table that is not written in the program go into os.environ, and that table."""
     for call, _ in program.calls("os.environ.update"):
+        owners = origins(program, call.func.value) if isinstance(call.func, ast.Attribute) else ()
+        if any(isinstance(each, ast.Call) for each in owners):
+            continue  # A copy for another process.
         for given in (*call.args, *(each.value for each in call.keywords if each.arg is None)):
-            copied = given.generators[0].iter if isinstance(given, ast.DictComp) else given
-            yield call, _table_behind(program, copied)
+            yield call, _table_behind(program, given)
     for file in program.mentioning("environ"):
+        for each in file.statements.get(ast.AugAssign, ()):
+            target = each.__dict__["target"]
+            if isinstance(target, ast.Attribute) and ast.unparse(target) == "os.environ":
+                yield each, _table_behind(program, each.__dict__["value"])
         for loop in file.statements.get(ast.For, ()):
             stores = [each for each in ast.walk(loop) if isinstance(each, ast.Subscript | ast.Call)]
             names = {getattr(each, "id", "") for each in getattr(loop.__dict__["target"], "elts", ())}
@@ -300,7 +306,9 @@ def _sets_by_name(program: Program, node: ast.Subscript | ast.Call, names: set[s
 
 
 def _table_behind(program: Program, table: ast.expr) -> ast.expr:
-    """A table by the expression that made it, without `.items()`."""
+    """A table by the expression that made it, without `.items()`, also where each value becomes a text."""
+    if isinstance(table, ast.DictComp):
+        table = table.generators[0].iter
     while (
         isinstance(table, ast.Call) and isinstance(table.func, ast.Attribute) and table.func.attr == "items"
     ):

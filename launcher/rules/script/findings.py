@@ -501,7 +501,9 @@ class JobRun:
             return bool(found.value)
         if isinstance(test, ast.Name | ast.Attribute) and (source := self._only_source(test)) is not None:
             return self._within(source, self.truth)
-        return None
+        made = origins(self.program, test) if isinstance(test, ast.Call) else ()
+        result = made[0] if len(made) == 1 and made[0] is not test else None
+        return None if result is None else self._within(result, self.truth)
 
     def value(self, node: ast.expr) -> Constant | None:
         """The text, number or switch that an expression is in this job."""

@@ -471,7 +471,16 @@ def ranks_make_a_group(subject: ScriptSubject) -> Iterator[Finding]:
     if joining and all(never_runs(program, call, run.truth) for call in joining):
         message = f"{started}, and in none of them this is come to, which would make a group: {alone}"
         severity = Severity.WARNING if unknown else None
-        yield finding_at(distribution.RANKS_NEVER_MET, groups[0], message, severity=severity)
+        tests = (each for each in file_of(groups[0]).statements.get(ast.If, ()))
+        beside = (each.__dict__["test"] for each in tests if scope_of(each) is scope_of(groups[0]))
+        false = [each for each in beside if each.lineno < groups[0].lineno and run.truth(each) is False]
+        yield finding_at(
+            distribution.RANKS_NEVER_MET,
+            groups[0],
+            message,
+            severity=severity,
+            related=[related_at(each, "not so in this job") for each in false[-3:]],
+        )
     elif run.strategy == "torchrun" and not _may_make_a_group(program):
         message = f"{started}, and nothing makes a group of them (init_process_group): {alone}"
         yield finding_at(distribution.SCRIPT_DOES_NOT_FIT_STRATEGY, steps[0], message)

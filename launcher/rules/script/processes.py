@@ -390,7 +390,8 @@ def _on_cuda(program: Program, wrapper: ast.Call) -> ast.AST | None:
         if isinstance(each, ast.Call) and isinstance(each.func, ast.Attribute):
             if each.func.attr == "cuda" and not each.args and not each.keywords:
                 return each
-            if each.func.attr == "to" and each.args and _is_bare_cuda(program, each.args[0]):
+            device = argument_of(each, "device", 0) if each.func.attr == "to" else None
+            if device is not None and _is_bare_cuda(program, device):
                 return each
     return None
 

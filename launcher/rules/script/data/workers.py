@@ -448,8 +448,7 @@ def _number_on_host(subject: ScriptSubject, node: ast.expr) -> float | None:
 
     def of_host(part: ast.expr) -> float | ast.expr | None:
         if isinstance(part, ast.Attribute) and (option := option_of(program, part)) is not None:
-            given = given_option(subject.job, option.name, option.node)
-            return option.default if given is None else _as_number(ast.Constant(str(given)))
+            return _as_number(option.default)
         name = program.qualified(part.func) if isinstance(part, ast.Call) else None
         if isinstance(part, ast.Call) and name in ("os.environ.get", "os.getenv") and len(part.args) == 2:
             variable = constant_argument(program, part.args[0])
