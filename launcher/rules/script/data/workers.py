@@ -34,7 +34,7 @@ from launcher.program.values import (
     alternatives,
 )
 from launcher.rules.script.data.loaders import Loaders, method_of
-from launcher.rules.script.findings import ScriptSubject, finding_at, given_option, related_at
+from launcher.rules.script.findings import ScriptSubject, finding_at, related_at
 
 
 @finds(Stage.SCRIPT, data.LOADER_WORKER_KILLED)
