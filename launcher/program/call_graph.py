@@ -10,6 +10,7 @@ import ast
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
+from itertools import product
 
 from launcher.program.index import (
     PARENT,
@@ -332,12 +333,37 @@ class CallGraph:
 
     def _read_by_getattr(self, file: FileIndex, method: FunctionNode) -> Iterator[CallSite]:
         """The calls `getattr(hook, event)(...)` of objects of a method's class, also by a name for it."""
+        own = getattr(method, "name", "")
         for read in file.calls_of.get("getattr", ()):
-            name = getattr(read.args[1], "value", None) if len(read.args) > 1 else ""
-            if name in (None, getattr(method, "name", "")) and self._is_object(read.args[0], method):
-                yield from (
-                    _site_of(method, each, each, True) for each in self._calls_of(read, method) if each
-                )
+            if len(read.args) > 1 and self._is_object(read.args[0], method):
+                names = self._names_asked_for(read.args[1])
+                if names is None or own in names:
+                    yield from (
+                        _site_of(method, each, each, True) for each in self._calls_of(read, method) if each
+                    )
+
+    def _names_asked_for(self, name: ast.expr, depth: int = 4) -> set[str] | None:
+        """All that a text may be which is a literal in the end, as that of an event is in each call of
+        `fire(event)`; None where that is not known."""
+        value = self.value(name)
+        if isinstance(value, Constant):
+            return {str(value.value)}
+        if isinstance(name, ast.JoinedStr) and depth:
+            parts = [each.value if isinstance(each, ast.FormattedValue) else each for each in name.values]
+            asked = [self._names_asked_for(each, depth - 1) for each in parts]
+            known = [each for each in asked if each is not None]
+            return {"".join(each) for each in product(*known)} if len(known) == len(asked) else None
+        bound = self._bound(name) if isinstance(name, ast.Name) else []
+        parameter = bound[0].node if len(bound) == 1 else None
+        sites = self.call_sites_giving(parameter) if isinstance(parameter, ast.arg) and depth else None
+        found = set[str]()
+        for site in sites or ():
+            given = site.given_or_default(parameter) if isinstance(parameter, ast.arg) else None
+            names = None if given is None else self._names_asked_for(given, depth - 1)
+            if names is None:
+                return None
+            found |= names
+        return found or None
 
     def _calls_of(self, use: ast.expr, of: FunctionNode, depth: int = 3) -> Iterator[ast.Call | None]:
         """The calls of a function that an expression is: its own, by a name for it, and where a loop goes

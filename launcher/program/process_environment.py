@@ -66,7 +66,7 @@ _DEEPEST_SETTER = 4
 class ChangedVariable:
     """One variable that is set: to the expression `value`, which is written at `node`, an entry of a table
     perhaps, where `runs` runs: the statement, or the call of a function that does so. `only_unset`: a value
-    which the launcher gave stays. `as_text`: the program itself makes a string of the value."""
+    which the launcher gave stays. `as_text`: the program makes a string of it. `written_in`: a file of it."""
 
     name: str
     value: ast.expr
@@ -74,14 +74,14 @@ class ChangedVariable:
     runs: ast.AST
     only_unset: bool = False
     as_text: bool = False
+    written_in: str = ""
 
 
 def changed_variables(program: Program) -> list[ChangedVariable]:
     """Every variable that the program puts into os.environ.
 
     By assignment, `update`, `setdefault`, `|=`, `os.putenv`; in a loop over names or pairs that are written
-    out; and by a function, for each of its calls. What has no constant name is left out.
-    """
+    out; and by a function, for each of its calls. What has no constant name is left out."""
     return program.analysis(_find_changes)
 
 

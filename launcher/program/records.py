@@ -6,7 +6,7 @@ import ast
 from collections.abc import Callable, Iterator
 
 from launcher.program.index import Binding, BindingKind, ProgramFiles, file_of, last_name, parent_of
-from launcher.program.values import UNKNOWN, Defined, Made, Value, default_of_field, spread
+from launcher.program.values import UNKNOWN, Defined, Instance, Made, Value, default_of_field, spread
 
 _RECORD_DECORATORS = frozenset({"dataclass", "define", "frozen", "mutable", "attrs"})
 _RECORD_BASES = frozenset({"NamedTuple", "TypedDict", "BaseModel", "BaseSettings"})
@@ -34,9 +34,12 @@ class RecordFields:
             return []
         position, default = [*fields].index(name), fields[name]
         calls = self._calls(definition)
-        given = [_given_to_field(spread(call, self.value), name, position) for call in calls]
+        given = [self._given_to_field(spread(call, self.value), definition, name, position) for call in calls]
         found = [each for each in given if each is not None]
         if default is not None and (not calls or None in given):
+            found.append(default)
+        hidden = any(each is not None and each.node is definition for each in given)
+        if default is not None and hidden and default not in found:
             found.append(default)
         literal = default and default.value
         if isinstance(literal, ast.Call) and last_name(literal.func) == "field":
@@ -93,6 +96,35 @@ class RecordFields:
                 return True
         return False
 
+    def _given_to_field(
+        self, call: ast.Call, definition: ast.ClassDef, name: str, position: int
+    ) -> Binding | None:
+        """What a constructor gives a field; None where it gives nothing, OTHER where a star hides it: of the
+        class where a parser of its own fields gives it all, `Settings(**vars(parser.parse_args()))`."""
+        value = next((each.value for each in call.keywords if each.arg == name), None)
+        starred = any(isinstance(each, ast.Starred) for each in call.args[: position + 1])
+        if value is None and position < len(call.args) and not starred:
+            value = call.args[position]
+        if value is not None:
+            return Binding(name, BindingKind.ASSIGNED, value, value)
+        tables = [each.value for each in call.keywords if each.arg is None]
+        if not tables and not starred:
+            return None
+        parsed = not starred and all(map(self._is_of_a_parser, tables))
+        return Binding(name, BindingKind.OTHER, definition if parsed else call)
+
+    def _is_of_a_parser(self, table: ast.expr) -> bool:
+        """Whether a table is all that argparse has read: `vars(args)`, also with a test of each entry."""
+        source = table.generators[0].iter if isinstance(table, ast.DictComp) else table
+        if isinstance(source, ast.Call) and last_name(source.func) in ("items", "copy"):
+            source = getattr(source.func, "value", source)
+        read = self.value(source)
+        asked = read.call.args if isinstance(read, Instance) and read.name.endswith("vars") else []
+        if isinstance(source, ast.Attribute) and source.attr == "__dict__":
+            asked = [source.value]
+        made = self.value(asked[0]) if asked else UNKNOWN
+        return isinstance(made, Instance) and made.name.startswith("argparse.")
+
     def _replaced(self, definition: ast.ClassDef, name: str) -> Iterator[Binding]:
         for file in self.files.mentioning(*_REPLACING):
             for call in (each for last in _REPLACING for each in file.calls_of.get(last, ())):
@@ -113,15 +145,3 @@ class RecordFields:
         parts = [*ast.walk(called.node)] if isinstance(called, Defined) else []
         names = {last_name(each) for each in parts if isinstance(each, ast.Name | ast.Attribute)}
         return "argv" in names and names.isdisjoint({"open", "load", "safe_load", "read_text"})
-
-
-def _given_to_field(call: ast.Call, name: str, position: int) -> Binding | None:
-    """What a constructor gives a field; None where it gives nothing, OTHER where a star hides it."""
-    value = next((each.value for each in call.keywords if each.arg == name), None)
-    starred = any(isinstance(each, ast.Starred) for each in call.args[: position + 1])
-    if value is None and position < len(call.args) and not starred:
-        value = call.args[position]
-    if value is not None:
-        return Binding(name, BindingKind.ASSIGNED, value, value)
-    hidden = starred or any(each.arg is None for each in call.keywords)
-    return Binding(name, BindingKind.OTHER, call) if hidden else None

@@ -447,8 +447,8 @@ class Closure:
     the program's own functions and classes count only by the identifiers with which they are made.
     """
 
-    def __init__(self, program: Program, node: ast.expr) -> None:
-        """Follow the value to its sources."""
+    def __init__(self, program: Program, node: ast.expr | ast.ClassDef) -> None:
+        """Follow the value, or what a class does, to its sources."""
         self.program = program
         self.parts: list[ast.AST] = []
         self.is_known = True

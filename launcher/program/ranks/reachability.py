@@ -456,9 +456,7 @@ def never_runs(program: Program, node: ast.AST, known: Known, deepest: int = _DE
             if truth is not None and truth is not _is_first(outer, inner):
                 return True
         if isinstance(inner, ast.stmt) and any(
-            isinstance(each, ast.If)
-            and _leaves(each.body[-1])
-            and _truth_in_training(program, each.test, known) is True
+            isinstance(each, ast.If) and _surely_leaves(program, [each], known)
             for each in statements_before(outer, inner)
         ):
             return True
@@ -466,6 +464,19 @@ def never_runs(program: Program, node: ast.AST, known: Known, deepest: int = _DE
             sites = (program.evaluation.callers.call_sites(outer) if deepest else None) or ()
             return bool(sites) and all(never_runs(program, each.call, known, deepest - 1) for each in sites)
         inner, outer = outer, parent_of(outer)
+    return False
+
+
+def _surely_leaves(program: Program, block: list[ast.stmt], known: Known) -> bool:
+    """Whether a block surely ends its function or its loop's round, by the arm that is taken of its tests."""
+    for each in block:
+        if _leaves(each):
+            return True
+        if isinstance(each, ast.If):
+            truth = _truth_in_training(program, each.test, known)
+            arms = [each.body, each.orelse] if truth is None else [each.body if truth else each.orelse]
+            if all(arm and _surely_leaves(program, arm, known) for arm in arms):
+                return True
     return False
 
 

@@ -1,12 +1,17 @@
 """The options that a script's parser declares: which of them an expression is, its default, and what that
-chooses."""
+chooses.
+
+Of a program that a job starts, what the job gives an option counts in place of the default.
+"""
 
 from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Iterator
-from functools import partial
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from functools import cached_property, partial
+from itertools import zip_longest
 
 from launcher.frozen import frozen
 from launcher.program.dataflow import (
@@ -20,7 +25,7 @@ from launcher.program.dataflow import (
 from launcher.program.index import ancestors, last_name, parent_of
 from launcher.program.process_environment import Valued
 from launcher.program.program import Program
-from launcher.program.ranks.reachability import Reachability, default_by_command_line
+from launcher.program.ranks.reachability import Reachability, default_by_command_line, never_runs
 from launcher.program.values import (
     Constant,
     Defined,
@@ -28,6 +33,7 @@ from launcher.program.values import (
     Instance,
     Made,
     Several,
+    library_names,
     like,
     name_of_table,
 )
@@ -47,7 +53,7 @@ def as_attribute(option: str) -> str:
 @frozen
 class DeclaredOption:
     """An option, by `add_argument` or as the field of a class or the parameter of a function that a parser
-    is given, with its default; `value` is that where it is a literal."""
+    is given, with its default, or what the program is started with; `value` is that where it is a literal."""
 
     name: str
     value: bool | int | float | str | None
@@ -70,6 +76,50 @@ def default_of_option(program: Program, node: ast.expr) -> DeclaredOption | None
 
 def option_of(program: Program, node: ast.expr) -> DeclaredOption | None:
     """The option that `args.workers` is; None where it is none, is declared twice, or set by the program."""
+    found = _option_by_default(program, node)
+    given = None if found is None else given_in_words(program.words, found.name, found.node)
+    return found if found is None or given is None else _started_with(found, given)
+
+
+def given_in_words(words: Sequence[str], name: str, declared: ast.AST | None = None) -> str | None:
+    """What a command line gives an option: an empty text to a mere switch, None where it does not give it.
+    `declared` is the call that declares the option, which may have short names too."""
+    written = declared.args if isinstance(declared, ast.Call) else []
+    short = {each.value for each in written if isinstance(each, ast.Constant)}
+    given: str | None = None
+    for word, following in zip_longest(words, words[1:], fillvalue="--"):
+        key, sign, value = word.partition("=")
+        if key in short or (word.startswith("--") and as_attribute(key) == name):
+            given = value if sign else "" if following.startswith("--") else following
+    return given
+
+
+def _started_with(option: DeclaredOption, given: str) -> DeclaredOption:
+    """An option with what a parser makes of a text, by its type or that of its default; one that it would
+    not make anything of is open."""
+    call = option.node if isinstance(option.node, ast.Call) else None
+    action = getattr(argument_of(call, "action"), "value", None) if call else None
+    kind = argument_of(call, "type") if call else None
+    of_default = None if option.value is None else type(option.value).__name__
+    name = (last_name(kind) if kind else of_default) or "str"
+    value: bool | int | float | str | None = None
+    if action in ("store_true", "store_false"):
+        value = action == "store_true" if not given else None
+    elif (name == "bool" or isinstance(option.value, bool)) and given.lower() in _SWITCHED:
+        value = _SWITCHED[given.lower()]
+    elif name in ("int", "float"):
+        number = re.fullmatch(r"[+-]?\d+" if name == "int" else r"[+-]?(\d+\.?\d*|\.\d+)(e[+-]?\d+)?", given)
+        value = None if number is None else int(given) if name == "int" else float(given)
+    elif name == "str":
+        value = given
+    return replace(option, value=value, default=like(option.default, ast.Constant(value)))
+
+
+_SWITCHED = {"true": True, "yes": True, "1": True, "false": False, "no": False, "0": False}
+"""What parsers take for a switch that has a value."""
+
+
+def _option_by_default(program: Program, node: ast.expr) -> DeclaredOption | None:
     if isinstance(node, ast.Name):
         default = default_by_command_line(program, node)
         return None if default is None else _option_with(node.id, default, default)
@@ -80,10 +130,10 @@ def option_of(program: Program, node: ast.expr) -> DeclaredOption | None:
     if is_other or isinstance(owner, Dictionary) or _is_set_by_program(program, node):
         return None
     fields = program.evaluation.sources(node)
-    if any(map(is_parsed_field, fields)):
+    declared = declared_in_run(program, node.attr)
+    if any(map(is_parsed_field, fields)) and not declared:
         given = [each.value for each in fields if each.value is not None]
         return _option_with(node.attr, given[0], given[0]) if len(given) == 1 else None
-    declared = declared_in_run(program, node.attr)
     found = [option for call in declared if (option := _declared(call, node.attr)) is not None]
     return found[0] if len(found) == 1 else None
 
@@ -110,7 +160,9 @@ def _declared(call: ast.Call, name: str) -> DeclaredOption | None:
     names = [
         each.value for each in call.args if isinstance(each, ast.Constant) and isinstance(each.value, str)
     ]
-    if not any(as_attribute(each) == name for each in names if each.startswith("-")):
+    dest = argument_of(call, "dest")
+    is_named = any(as_attribute(each) == name for each in names if each.startswith("-"))
+    if not (isinstance(dest, ast.Constant) and dest.value == name) and (dest is not None or not is_named):
         return None
     default = argument_of(call, "default")
     action = getattr(argument_of(call, "action"), "value", None)
@@ -118,11 +170,7 @@ def _declared(call: ast.Call, name: str) -> DeclaredOption | None:
         default = like(call, ast.Constant(action == "store_false"))
     elif default is None and not any(each.arg in ("action", "required", None) for each in call.keywords):
         default = like(call, ast.Constant(None))
-    dest = argument_of(call, "dest")
-    is_renamed = dest is not None and not (isinstance(dest, ast.Constant) and dest.value == name)
-    if is_renamed or default is None:
-        return None
-    return _option_with(name, call, default)
+    return None if default is None else _option_with(name, call, default)
 
 
 def _option_with(name: str, node: ast.AST, default: ast.expr) -> DeclaredOption:
@@ -134,9 +182,23 @@ def _option_with(name: str, node: ast.AST, default: ast.expr) -> DeclaredOption:
 def constant_by_default(program: Program, node: ast.expr) -> Constant | None:
     """The literal that an expression is in a run without options; None where that is open."""
     known = constant_argument(program, node)
-    made = origins(program, node) if known is None else ()
-    option = default_of_option(program, made[0]) if len(made) == 1 and made[0] is not None else None
-    return known if option is None else Constant(option.value)
+    option = _option_behind(program, node) if known is None else None
+    return known if option is None or option.value is None else Constant(option.value)
+
+
+def _option_behind(program: Program, node: ast.expr) -> DeclaredOption | None:
+    """The option that an expression is, by whatever name; of a field that a parser sets by its own default
+    too."""
+    if isinstance(node, ast.Name) and (chosen := option_of(program, node)) is not None:
+        return chosen
+    made = origins(program, node)
+    for each in made:
+        option = None if each is None else option_of(program, each)
+        if option is not None and each is not None:
+            fields = program.evaluation.sources(each) if isinstance(each, ast.Attribute) else []
+            own = [one.value for one in fields] if any(map(is_parsed_field, fields)) else []
+            return option if all(one is each or one in own for one in made) else None
+    return None
 
 
 def text_by_default(program: Program, node: ast.expr, depth: int = 8) -> str | None:
@@ -145,13 +207,13 @@ def text_by_default(program: Program, node: ast.expr, depth: int = 8) -> str | N
     known = text_beginning(program, node)
     if (known and known[1]) or not depth:
         return known[0] if known else None
+    option = _option_behind(program, node)
+    if option is not None and option.value is not None:
+        return option.value if isinstance(option.value, str) else None
     made = origins(program, node)
     only = made[0] if len(made) == 1 else None
     if only is None:
         return None
-    option = default_of_option(program, only)
-    if option is not None:
-        return option.value if isinstance(option.value, str) else None
     if isinstance(only, ast.Call) and program.qualified(only.func) in ("os.environ.get", "os.getenv"):
         name = constant_argument(program, only.args[0]) if len(only.args) == 2 else None
         unset = name is not None and SET_ANYWAY.fullmatch(str(name.value)) is None
@@ -163,8 +225,60 @@ def text_by_default(program: Program, node: ast.expr, depth: int = 8) -> str | N
 
 def truth_by_default(program: Program, test: ast.expr) -> bool | None:
     """What a test of an option is in a run without any; None where that is open."""
+    if isinstance(test, ast.Compare) and len(test.ops) == 1:
+        sign, right = test.ops[0], test.comparators[0]
+        one, other = constant_by_default(program, test.left), constant_by_default(program, right)
+        listed = program.value(right) if isinstance(sign, ast.In | ast.NotIn) else None
+        if isinstance(listed, Several) and one is not None:
+            named = [constant_argument(program, each) for each in listed.node.elts]
+            return None if None in named else (one in named) is isinstance(sign, ast.In)
+        if one is None or other is None or not isinstance(sign, _SAME | _OTHER):
+            return None
+        return (one == other) is isinstance(sign, _SAME)
     found = constant_by_default(program, test)
     return None if found is None else bool(found.value)
+
+
+_SAME, _OTHER = ast.Eq | ast.Is, ast.NotEq | ast.IsNot
+
+
+class DefaultRun:
+    """What the tests of a program are in a run without options, or with those that it is started with."""
+
+    def __init__(self, program: Program) -> None:
+        """Nothing is looked at before somebody asks."""
+        self.program = program
+
+    def truth(self, test: ast.expr) -> bool | None:
+        """What a test is; None where that is open, also where such a run is one process alone."""
+        return truth_by_default(self.program, test) if self.is_of_several else None
+
+    def leaves_out(self, node: ast.AST) -> bool:
+        """Whether such a run never comes to a node when it trains; False where it is one process alone."""
+        return self.is_of_several and never_runs(self.program, node, self._in_training)
+
+    def is_left_to_options(self, node: ast.AST) -> bool:
+        """Whether options may let a run come to a node."""
+        return not never_runs(self.program, node, self._has_a_group)
+
+    def _in_training(self, test: ast.expr) -> bool | None:
+        grouped = self._has_a_group(test)
+        return self.truth(test) if grouped is None else grouped
+
+    def _has_a_group(self, test: ast.expr) -> bool | None:
+        """True of a test for the group, which a training has made; None of all others."""
+        asked = isinstance(test, ast.Call) and self.program.qualified(test.func)
+        return True if asked == "torch.distributed.is_initialized" else None
+
+    @cached_property
+    def is_of_several(self) -> bool:
+        """Whether a run without options may join others and wrap its model for them."""
+        known = partial(truth_by_default, self.program)
+        for names in (library_names("joining_calls"), library_names("model_wrappers")):
+            calls = [call for call, _ in self.program.calls(*names)]
+            if calls and all(never_runs(self.program, each, known) for each in calls):
+                return False
+        return True
 
 
 def is_taken(program: Program, entry: ast.AST, known: Valued | None = None, depth: int = 4) -> bool:

@@ -41,6 +41,7 @@ from launcher.rules.script.collectives import (
     collectives_are_run_by_every_rank,
     no_collectives_in_exception_handlers,
 )
+from launcher.rules.script.configuration_files import words_of
 from launcher.rules.script.data.data_files import channels_are_there, listings_are_sorted
 from launcher.rules.script.data.downloads import one_rank_downloads
 from launcher.rules.script.data.epochs import samplers_know_the_epoch
@@ -106,7 +107,7 @@ RULES: tuple[Callable[[Program], Iterator[Finding]], ...] = (
     *gradients.NO_SYNC_RULES,
     *clearings.CLEARING_RULES,
     *gradients.REDUCTION_RULES,
-    *process_groups.ENGINE_RULES,
+    *clearings.ENGINE_RULES,
     *writers.CHECKPOINT_RULES,
     *loading.COMMAND_RULES,
     *training_compiler.XLA_RULES,
@@ -189,6 +190,8 @@ def check_script(subject: ScriptSubject) -> list[Finding]:
     What is wrong with the program where this job never comes, as behind an option that it does not give, is
     informational.
     """
+    if words := words_of(subject.job):
+        subject = replace(subject, program=replace(subject.program, words=words))
     program, truth = subject.program, JobRun(subject).truth
     findings = [
         _as_information(each, "; this job does not come here")

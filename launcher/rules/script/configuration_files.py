@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any
 from launcher.failure_modes.model import Location
 from launcher.frozen import frozen
 from launcher.program.dataflow import argument_of, constant_argument, origins
-from launcher.program.index import file_of, nodes_within
+from launcher.program.index import file_of, last_name, nodes_within
 from launcher.program.program import NOT_LOOKED_INTO, Program
 from launcher.program.values import Constant, like
 from launcher.text.regular_files import read_regular
@@ -45,6 +45,7 @@ _TEXTS = {
     "yaml.load": ("stream", 0),
 }
 """What reads a document that may be written in the program, and which argument that is."""
+_LOADERS = ("yaml.safe_load", "yaml.load", "yaml.full_load", "json.load", "omegaconf.OmegaConf.load")
 _ROOT = re.compile(
     r"(.*_)?(cfgs?|conf|configs?|configuration|hps?|hparams?|args?|arguments|opts?|options|params?|"
     r"settings?|flags|C)",
@@ -121,6 +122,43 @@ class ConfigurationFiles:
         for path in self._beside if self.are_read else ():
             with suppress(OSError, ValueError):
                 yield read_regular(path, _LARGEST_FILE).decode("utf-8", "replace")
+
+    def section(self, node: ast.expr) -> Iterator[tuple[str, str, Path]]:
+        """The entries below what an expression such as `cfg["environment"]` is, or the whole of what a file
+        holds, with their values as texts, and the file: only where it is known which one the run reads."""
+        chosen = self._chosen(self._program.words) if self.are_read else []
+        rooted = self._from_its_root(node)
+        spelled = [()] if rooted is None else [*_keys_of(rooted)][:1] or self._spelled(node)
+        for keys in spelled:
+            holding = [
+                (path, [(each[-1], value) for each, value in self._entries(path) if each[:-1] == keys])
+                for path in chosen
+            ]
+            found = [(path, entries) for path, entries in holding if entries]
+            for path, entries in found if len(found) == 1 else ():
+                yield from ((name, str(value), path) for name, value in entries if value is not None)
+            if found:
+                return
+
+    def _from_its_root(self, node: ast.expr) -> ast.expr | None:
+        """An entry with what is loaded from a file called `config`; None for all of that itself."""
+        if self._is_whole(node):
+            return None
+        parts = node.func if isinstance(node, ast.Call) else node
+        owner = getattr(parts, "value", None)
+        if not isinstance(owner, ast.expr):
+            return node
+        root = self._from_its_root(owner) or like(node, ast.Name("config", ast.Load()))
+        if isinstance(node, ast.Subscript):
+            return like(node, ast.Subscript(root, node.slice, ast.Load()))
+        read = like(node, ast.Attribute(root, last_name(parts) or "", ast.Load()))
+        return like(node, ast.Call(read, node.args, node.keywords)) if isinstance(node, ast.Call) else read
+
+    def _is_whole(self, node: ast.expr) -> bool:
+        """Whether an expression is all that a file holds, as it is loaded."""
+        made = origins(self._program, node)
+        names = [self._program.qualified(each.func) for each in made if isinstance(each, ast.Call)]
+        return bool(names) and all(name in _LOADERS for name in names) and len(names) == len(made)
 
     def _spelled(self, node: ast.expr) -> list[tuple[str, ...]]:
         return list(_keys_of(node)) or list(_keys_of(self._from_the_whole(node)))
@@ -267,7 +305,8 @@ def _keys_of(node: ast.expr) -> Iterator[tuple[str, ...]]:
             case ast.Subscript(value=owner, slice=ast.Constant(value=str() as name)):
                 key = name
             case ast.Call(
-                func=ast.Attribute(value=owner, attr="get"), args=[ast.Constant(value=str() as name), *_]
+                func=ast.Attribute(value=owner, attr="get" | "pop"),
+                args=[ast.Constant(value=str() as name), *_],
             ):
                 key = name
             case _:

@@ -11,6 +11,7 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Iterator
+from pathlib import Path
 
 from launcher.failure_modes import disk, distribution, nccl, training_script
 from launcher.failure_modes.model import FailureMode, Finding, Fix, Severity, Stage
@@ -39,18 +40,26 @@ from launcher.program.process_environment import (
 from launcher.program.program import Program
 from launcher.program.ranks.participants import Participants
 from launcher.program.ranks.reachability import runs_wherever, surely_runs
-from launcher.program.surroundings.options import default_of_option, is_taken, text_by_default
+from launcher.program.surroundings.options import (
+    DefaultRun,
+    constant_by_default,
+    default_of_option,
+    is_taken,
+    text_by_default,
+)
 from launcher.program.surroundings.shell_starts import ShellSetting, ShellStarts
 from launcher.program.values import (
     HOST_SIZES,
     UNKNOWN,
     Constant,
+    External,
     RankKind,
     RankValue,
     Several,
     WorldSize,
     alternatives,
     canonical_name,
+    like,
 )
 from launcher.rules import shared_facts
 from launcher.rules.script.configuration_files import ConfigurationFiles
@@ -58,6 +67,7 @@ from launcher.rules.script.findings import (
     finding_at,
     finding_in_shell,
     related_at,
+    related_in_file,
     texts_by_default,
     wrap_node,
 )
@@ -277,11 +287,58 @@ def _comes_too_late(program: Program, change: ChangedVariable) -> bool:
 
 
 def _surely_set(program: Program) -> Iterator[tuple[ChangedVariable, str]]:
-    """The variables that every run sets to a text that is known."""
+    """The variables that every run sets to a text that is known, if only as the default of an option."""
     for change in changed_variables(program):
-        value = program.value(change.value)
-        if isinstance(value, Constant) and value.value is not None and is_set_in_every_run(program, change):
+        value = constant_by_default(program, change.value)
+        if value is not None and value.value not in (None, "") and is_set_in_every_run(program, change):
             yield change, str(value.value)
+    files = program.analysis(ConfigurationFiles)
+    for runs, table in _tables_put_into_environment(program) if files.are_read else ():
+        if is_part_of_the_start(program, runs):
+            for name, text, path in files.section(table):
+                value_of_entry = like(table, ast.Constant(text))
+                yield ChangedVariable(name, value_of_entry, runs, runs, written_in=str(path)), text
+
+
+def _tables_put_into_environment(program: Program) -> Iterator[tuple[ast.AST, ast.expr]]:
+    """Where the entries of a table that is not written in the program go into os.environ, and that table."""
+    for call, _ in program.calls("os.environ.update"):
+        owners = origins(program, call.func.value) if isinstance(call.func, ast.Attribute) else ()
+        if any(isinstance(each, ast.Call) for each in owners):
+            continue  # A copy for another process.
+        for given in (*call.args, *(each.value for each in call.keywords if each.arg is None)):
+            yield call, _table_behind(program, given)
+    for file in program.mentioning("environ"):
+        for each in file.statements.get(ast.AugAssign, ()):
+            target = each.__dict__["target"]
+            if isinstance(target, ast.Attribute) and ast.unparse(target) == "os.environ":
+                yield each, _table_behind(program, each.__dict__["value"])
+        for loop in file.statements.get(ast.For, ()):
+            stores = [each for each in ast.walk(loop) if isinstance(each, ast.Subscript | ast.Call)]
+            names = {getattr(each, "id", "") for each in getattr(loop.__dict__["target"], "elts", ())}
+            if any(_sets_by_name(program, each, names) for each in stores):
+                yield loop, _table_behind(program, loop.__dict__["iter"])
+
+
+def _sets_by_name(program: Program, node: ast.Subscript | ast.Call, names: set[str]) -> bool:
+    """Whether a variable is set whose name a loop's variable says: `os.environ[name] = str(value)`."""
+    if isinstance(node, ast.Call):
+        sets = program.qualified(node.func) in ("os.environ.setdefault", "os.putenv")
+        return sets and bool(node.args) and last_name(node.args[0]) in names
+    environ = isinstance(node.ctx, ast.Store) and program.value(node.value) == External("os.environ")
+    return environ and last_name(node.slice) in names
+
+
+def _table_behind(program: Program, table: ast.expr) -> ast.expr:
+    """A table by the expression that made it, without `.items()`, also where each value becomes a text."""
+    if isinstance(table, ast.DictComp):
+        table = table.generators[0].iter
+    while (
+        isinstance(table, ast.Call) and isinstance(table.func, ast.Attribute) and table.func.attr == "items"
+    ):
+        table = table.func.value
+    made = origins(program, table)
+    return made[0] if len(made) == 1 and made[0] is not None else table
 
 
 def _meets_on_one_host(change: ChangedVariable, settings: list[tuple[ChangedVariable, str]]) -> bool:
@@ -295,12 +352,15 @@ def _meets_on_one_host(change: ChangedVariable, settings: list[tuple[ChangedVari
 
 
 def is_set_in_every_run(program: Program, change: ChangedVariable) -> bool:
-    """Whether every process comes by a change, but for a test of whether the variable is set."""
+    """Whether every process comes by a change, but for a test of whether the variable is set, and for tests
+    of options by their defaults."""
     node = change.runs
     if change.only_unset:
         tests = (each for each in ancestors(node) if isinstance(each, ast.If))
         node = next((each for each in tests if _asks_for(program, each.test, change.name)), node)
-    return is_part_of_the_start(program, node) and is_taken(program, change.node)
+    by_default = program.analysis(DefaultRun).truth
+    runs = is_part_of_the_start(program, node) or surely_runs(program, node, known=by_default)
+    return runs and is_taken(program, change.node)
 
 
 def _asks_for(program: Program, test: ast.expr, name: str) -> bool:
@@ -323,6 +383,8 @@ def _finding(
 ) -> Finding:
     apart = statement_of(change.runs) is not statement_of(change.node)
     related = [related_at(change.runs, "here it is put into the environment")] if apart else []
+    if change.written_in:
+        related = [related_in_file(Path(change.written_in), change.name)]
     return finding_at(mode, change.node, f"{change.name}={harm}", severity=severity, related=related)
 
 

@@ -17,7 +17,8 @@ import tokenize
 import warnings
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
-from itertools import islice, pairwise, product, zip_longest
+from itertools import islice, pairwise, product
+from pathlib import Path
 from typing import TYPE_CHECKING, TypeGuard, TypeVar
 
 from launcher.cluster.instances import instance_facts
@@ -59,6 +60,7 @@ from launcher.program.surroundings.options import (
     SET_ANYWAY,
     as_attribute,
     declared_in_run,
+    given_in_words,
     option_of,
 )
 from launcher.program.surroundings.shell_starts import ShellSetting, ShellStart
@@ -123,6 +125,13 @@ def finding_in_shell(
 def related_at(node: ast.AST, message: str) -> Related:
     """Another place that a finding speaks of."""
     return Related(file_of(node).location(node), message)
+
+
+def related_in_file(path: Path, entry: str) -> Related:
+    """The line of a configuration file that names an entry."""
+    lines = path.read_text("utf-8", "replace").splitlines()
+    line = next((number for number, each in enumerate(lines, 1) if entry in each), 1)
+    return Related(Location(str(path), line, 1), "here it is written")
 
 
 @frozen
@@ -425,18 +434,10 @@ def _torch_distributed(place: ast.AST) -> str | None:
 Answer = TypeVar("Answer")
 
 
-def given_option(job: JobSpec, name: str, declared: ast.AST | None = None) -> object | None:
+def given_option(job: JobSpec, name: str, declared: ast.AST | None = None) -> str | None:
     """What a job gives an option, as hyperparameter or argument: an empty text to a mere switch, None where
     it does not give it. `declared` is the call that declares the option, which may have short names too."""
-    written = declared.args if isinstance(declared, ast.Call) else []
-    short = {each.value for each in written if isinstance(each, ast.Constant)}
-    given = next((value for key, value in job.hyperparameters.items() if as_attribute(key) == name), None)
-    words = job.code.arguments
-    for word, following in zip_longest(words, words[1:], fillvalue="--"):
-        key, sign, value = word.partition("=")
-        if key in short or (word.startswith("--") and as_attribute(key) == name):
-            given = value if sign else "" if following.startswith("--") else following
-    return given
+    return given_in_words(words_of(job), name, declared)
 
 
 _OTHER_LAUNCHERS = ("SLURM_", "OMPI_", "PMI_", "PMIX_", "MV2_", "HOROVOD_")
@@ -509,7 +510,9 @@ class JobRun:
             return bool(found.value)
         if isinstance(test, ast.Name | ast.Attribute) and (source := self._only_source(test)) is not None:
             return self._within(source, self.truth)
-        return None
+        made = origins(self.program, test) if isinstance(test, ast.Call) else ()
+        result = made[0] if len(made) == 1 and made[0] is not test else None
+        return None if result is None else self._within(result, self.truth)
 
     def value(self, node: ast.expr) -> Constant | None:
         """The text, number or switch that an expression is in this job."""

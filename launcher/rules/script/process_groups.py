@@ -17,8 +17,6 @@ from launcher.program.dataflow import (
     calculate_number,
     constant_argument,
     has_star_arguments,
-    origins,
-    parts_of,
 )
 from launcher.program.index import (
     FunctionNode,
@@ -51,10 +49,7 @@ from launcher.program.values import (
     LIBRARY_TABLES,
     UNKNOWN,
     Defined,
-    External,
     Instance,
-    Value,
-    alternatives,
     canonical_name,
     is_import_of,
 )
@@ -476,6 +471,10 @@ def ranks_make_a_group(subject: ScriptSubject) -> Iterator[Finding]:
         message = f"{started}, and in none of them this is come to, which would make a group: {alone}"
         severity = Severity.WARNING if unknown else None
         related = [related_at(each, "not handed over") for each in run.options_leaving_out(groups[0])]
+        tests = (each for each in file_of(groups[0]).statements.get(ast.If, ()))
+        beside = (each.__dict__["test"] for each in tests if scope_of(each) is scope_of(groups[0]))
+        false = [each for each in beside if each.lineno < groups[0].lineno and run.truth(each) is False]
+        related += [related_at(each, "not so in this job") for each in false[-3:]]
         yield finding_at(distribution.RANKS_NEVER_MET, groups[0], message, severity=severity, related=related)
     elif run.strategy == "torchrun" and not _may_make_a_group(program):
         message = f"{started}, and nothing makes a group of them (init_process_group): {alone}"
@@ -583,108 +582,6 @@ JOINING_RULES = (failure_to_meet_ends_the_process,)
 
 MEETING_RULES = (trainer_knows_its_processes, ranks_make_a_group, timeouts_fit_the_job)
 """The rules of this family, which need a job."""
-
-
-# Engines that run backward and never step.
-
-
-@finds(Stage.SCRIPT, ddp.ENGINE_NEVER_STEPPED)
-def engines_are_stepped(program: Program) -> Iterator[Finding]:
-    """A DeepSpeed engine whose `backward` is called and whose `step` is not.
-
-    The gradients accumulate and no parameter ever changes; `optimizer.step()` in its place skips the loss
-    scale, the clipping and the zeroing that the engine does. A step that waits for the boundary of an
-    accumulation never comes, as the engine counts its micro-batches in step().
-
-    Bad: `engine.backward(loss); optimizer.step()`. Good: `engine.backward(loss); engine.step()`. Source:
-    what accelerate's DeepSpeedEngineWrapper writes of the engine's step.
-    """
-    backward = [call for call, _ in program.calls(f"{_ENGINE}.backward")]
-    losses = (call for file in program.files for call in file.calls_of.get("backward", ()))
-    if any(True for _ in program.calls("deepspeed.initialize")):  # `loss.backward()` in its place.
-        backward += [each for each in losses if _is_of_an_engine(program, each)]
-    if not backward or program.unread:
-        return
-    if any(name in file.calls_of for file in program.files for name in ("train_batch", "step_and_zero_grad")):
-        return
-    steps = calls = [call for file in program.files for call in file.calls_of.get("step", ())]
-    steps = [call for call in calls if _may_be_the_engines(program, call)]
-    read = (each for file in program.files for each in file.attributes.get("step", ()))
-    if any(_is_an_engine(program.value(each.value)) for each in read if parent_of(each) not in calls):
-        return  # Whoever is given `engine.step` calls it.
-    steps = [call for call in steps if not program.analysis(Reachability).is_named_nowhere(call)]
-    waiting = [test for call in steps if (test := _waits_for_itself(program, call)) is not None]
-    if not steps:
-        yield finding_at(
-            ddp.ENGINE_NEVER_STEPPED,
-            backward[0],
-            "backward runs here, and step() of the DeepSpeed engine is never called: no parameter changes as "
-            "the engine would change it",
-        )
-    elif len(waiting) == len(steps) and _accumulates(program):
-        yield finding_at(
-            ddp.ENGINE_NEVER_STEPPED,
-            waiting[0],
-            "the engine is stepped only at the boundary of an accumulation, and step() itself counts the "
-            "micro-batches: the boundary never comes, and no parameter changes",
-            remedy="Call `engine.step()` behind every `engine.backward(loss)`: it updates at boundaries.",
-        )
-
-
-_ENGINE = "deepspeed.DeepSpeedEngine"
-
-
-def _may_be_the_engines(program: Program, call: ast.Call) -> bool:
-    """Whether a step may be the engine's: not that of an optimizer or schedule, or of the program's own."""
-    owner = call.func.value if isinstance(call.func, ast.Attribute) else call.func
-    is_a_schedule = "sched" in (last_name(owner) or "").lower()
-    value = program.value(owner)
-    return _is_an_engine(value) or (UNKNOWN in alternatives(value) and not is_a_schedule)
-
-
-def _is_an_engine(value: Value) -> bool:
-    """Whether a value may be DeepSpeed's engine."""
-    return any(
-        each.name.startswith(_ENGINE)
-        or (isinstance(each, Instance) and each.name == "deepspeed.initialize" and not each.item)
-        for each in alternatives(value)
-        if isinstance(each, External | Instance)
-    )
-
-
-def _is_of_an_engine(program: Program, backward: ast.Call) -> bool:
-    """Whether a loss comes from the forward pass of an engine."""
-    called = (each.func for each in parts_of(program, backward.func) if isinstance(each, ast.Call))
-    return any(_is_an_engine(program.value(function)) for function in called)
-
-
-def _waits_for_itself(program: Program, step: ast.Call) -> ast.expr | None:
-    """The test for the boundary of an accumulation under which alone a step stands."""
-    for outer in ancestors(step):
-        if isinstance(outer, ast.If) and any(step in ast.walk(each) for each in outer.body):
-            asked = origins(program, outer.test)
-            boundary = "is_gradient_accumulation_boundary"
-            if all(isinstance(each, ast.Call) and last_name(each.func) == boundary for each in asked):
-                return outer.test
-    return None
-
-
-def _accumulates(program: Program) -> bool:
-    """Whether an engine surely accumulates over several micro-batches, by the configuration it is given."""
-    for call, _ in program.calls("deepspeed.initialize"):
-        given = argument_of(call, "config", 7) or argument_of(call, "config_params")
-        for made in () if given is None else origins(program, given):
-            named = zip(made.keys, made.values, strict=True) if isinstance(made, ast.Dict) else ()
-            for key, value in named:
-                if isinstance(key, ast.Constant) and key.value == "gradient_accumulation_steps":
-                    option = default_of_option(program, value)
-                    number = constant_argument(program, value)
-                    steps = getattr(option if number is None else number, "value", None)
-                    return isinstance(steps, int) and steps > 1
-    return False
-
-
-ENGINE_RULES = (engines_are_stepped,)
 
 
 # Steps that a rank repeats or leaves when its memory is exhausted.

@@ -45,7 +45,7 @@ from launcher.program.ranks.guards import Guards
 from launcher.program.ranks.participants import Participants
 from launcher.program.ranks.reachability import Reachability, never_runs, surely_runs
 from launcher.program.ranks.truths import Guard
-from launcher.program.surroundings.options import is_taken
+from launcher.program.surroundings.options import constant_by_default, is_taken
 from launcher.program.surroundings.shell_starts import ShellStarts
 from launcher.program.values import (
     DDP,
@@ -389,23 +389,24 @@ def _on_cuda(program: Program, wrapper: ast.Call) -> ast.AST | None:
     named = argument_of(wrapper, "named_parameters", 1) if is_optimizer else None
     asked = named.func if isinstance(named, ast.Call) else None
     model = asked.value if isinstance(asked, ast.Attribute) else argument_of(wrapper, "module", 0)
-    candidates = [model] if model is not None else []
-    if isinstance(model, ast.Name):
-        candidates += [each.value for each in program.evaluation.sources(model) if each.value is not None]
-        for use in file_of(model).names.get(model.id, ()):
-            call = _moved(use)
+    candidates = [] if model is None else [model, *origins(program, model)]
+    if isinstance(model, ast.Name | ast.Attribute):
+        uses = file_of(model).names if isinstance(model, ast.Name) else file_of(model).attributes
+        for use in uses.get(last_name(model) or "", ()):
+            call = _moved(use) if ast.unparse(use) == ast.unparse(model) else None
             if call is not None and scope_of(use) is scope_of(model) and use.lineno < wrapper.lineno:
                 candidates.append(call)
     for each in candidates:
         if isinstance(each, ast.Call) and isinstance(each.func, ast.Attribute):
             if each.func.attr == "cuda" and not each.args and not each.keywords:
                 return each
-            if each.func.attr == "to" and each.args and _is_bare_cuda(program, each.args[0]):
+            device = argument_of(each, "device", 0) if each.func.attr == "to" else None
+            if device is not None and _is_bare_cuda(program, device):
                 return each
     return None
 
 
-def _moved(use: ast.Name) -> ast.Call | None:
+def _moved(use: ast.expr) -> ast.Call | None:
     attribute = use.__dict__.get("parent")
     call = attribute.__dict__.get("parent") if isinstance(attribute, ast.Attribute) else None
     return call if isinstance(call, ast.Call) and call.func is attribute else None
@@ -418,8 +419,9 @@ def _is_bare_cuda(program: Program, device: ast.expr) -> bool:
 
 
 def _bare_kind(program: Program, made: ast.expr | None) -> str | None:
-    if isinstance(made, ast.Constant) and made.value in ("cuda", "cpu"):
-        return str(made.value)
+    written = None if made is None else constant_by_default(program, made)
+    if written is not None and written.value in ("cuda", "cpu"):
+        return str(written.value)
     name = program.qualified(made.func) if isinstance(made, ast.Call) else None
     given = all_arguments(made) if isinstance(made, ast.Call) and name == "torch.device" else []
     if given and _is_the_current(program, given[-1]):
@@ -731,7 +733,7 @@ def settings_suit_the_job(subject: ScriptSubject) -> Iterator[Finding]:
         always = is_set_in_every_run(program, change)
         if not always and not surely_runs(program, change.runs, known=run.truth):
             continue
-        if not always or constant_argument(program, change.value) is None:
+        if not always or constant_by_default(program, change.value) is None:
             yield from setting_findings(program, change, text)
         harm = shared_facts.why_obsolete(change.name, text, torch)
         if harm and shared_facts.why_obsolete(change.name, text, None) is None:

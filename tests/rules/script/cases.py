@@ -28,7 +28,7 @@ import json
 import re
 import shutil
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import date
 from functools import cache
 from itertools import takewhile
@@ -41,6 +41,7 @@ from launcher.jobs.load_job import load_job
 from launcher.planning.planner import plan_job
 from launcher.program.program import Program, read_program
 from launcher.rules.script.check import JOB_RULES, RULES
+from launcher.rules.script.configuration_files import words_of
 from launcher.rules.script.findings import ScriptSubject
 from launcher.rules.script.process_groups import GROUP_RULES
 from launcher.session.prepare_plan import source_of
@@ -160,9 +161,9 @@ def findings_of(case: ScriptCase, write_job: WriteJob) -> list[Finding]:
         "init_process_group" in text for text in case.files.values()
     )
     rules = [rule for rule in RULES if not spared or rule.__name__ not in ON_EVERY_GROUP]
-    found = [each for rule in rules for each in rule(program)]
-    if case.job is not None:
-        subject = _planned(job, program)
+    subject = None if case.job is None else _planned(job, program)
+    found = [each for rule in rules for each in rule(program if subject is None else subject.program)]
+    if subject is not None:
         found += [each for rule in JOB_RULES for each in rule(subject)]
     return found
 
@@ -178,7 +179,8 @@ def _planned(job: Path, program: Program) -> ScriptSubject:
         session_region="us-west-2",
         today=date(2026, 11, 22),
     )
-    return ScriptSubject(program, plan.spec or loaded.spec, plan)
+    spec = plan.spec or loaded.spec
+    return ScriptSubject(replace(program, words=words_of(spec)), spec, plan)
 
 
 def rules_by_name() -> dict[str, Callable[[Any], Any]]:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -9,6 +11,7 @@ import pytest
 from launcher.failure_modes.model import Severity, Stage
 from launcher.failure_modes.registry import registered
 from launcher.program.program import Program, read_program
+from launcher.program.surroundings.options import is_registered_and_not_taken
 from launcher.rules.script.check import (
     JOB_RULES,
     RULES,
@@ -23,6 +26,7 @@ from launcher.rules.script.check import (
     unread_finding,
 )
 from launcher.session.lint_scripts import lint
+from launcher.session.prepare_plan import JobSource, prepare, read_job
 from tests.program.conftest import ReadProgram, program
 
 RULES_ROOMS = ("launcher.rules.script.", "launcher.rules.training_compiler.")
@@ -330,3 +334,68 @@ def test_a_finding_in_a_shell_script_is_accepted_there(tmp_path: Path, text: str
     (tmp_path / "run.sh").write_text(f"{text}torchrun train.py\n", "utf-8")
     found = [each for each in lint([tmp_path / "train.py"]).findings if each.code == "NCCL003"]
     assert [each.ignored for each in found] == [ignored]
+
+
+# What a job gives an option, in place of its default.
+
+CACHED = """
+import argparse, os, dataclasses
+@dataclasses.dataclass
+class Options:
+    cache: str = "/fsx/triton"
+    debug: str = "off"
+parser = argparse.ArgumentParser()
+for field in dataclasses.fields(Options):
+    parser.add_argument("--" + field.name, default=field.default)
+options = Options(**vars(parser.parse_args()))
+os.environ["TRITON_CACHE_DIR"] = options.cache
+if options.debug != "off":
+    os.environ["CUDA_LAUNCH_BLOCKING"] = "1"
+"""
+
+
+@pytest.mark.parametrize(
+    ("given", "codes"),
+    [
+        ({}, ["DISK002"]),
+        ({"hyperparameters": {"cache": "/tmp/triton"}}, []),
+        ({"hyperparameters": {"cache": "/tmp/triton", "debug": "kernels"}}, ["NCCL003"]),
+        ({"code": {"source_dir": "src", "entry_point": "train.py", "arguments": ["--cache=/tmp/t"]}}, []),
+    ],
+)
+def test_what_a_job_gives_an_option_counts_in_place_of_its_default(
+    write_job: Callable[..., Path], given: dict[str, object], codes: list[str]
+) -> None:
+    file = write_job(**given)
+    (file.parent / "src" / "train.py").write_text(CACHED, "utf-8")
+    plan = prepare(read_job(JobSource(file)), session_region="us-west-2")
+    told = [each for each in plan.findings if each.stage is Stage.SCRIPT]
+    assert [each.code for each in told if each.severity is not Severity.INFO] == codes
+    assert [each.code for each in lint([file.parent / "src" / "train.py"]).findings] == ["DISK002"]
+
+
+HOOKS = """
+import argparse
+TABLE = {}
+def hook(name):
+    def keep(kind):
+        TABLE[name] = kind
+        return kind
+    return keep
+@hook("waiter")
+class Waiter:
+    def run(self): print("waits")
+parser = argparse.ArgumentParser()
+parser.add_argument("--hooks", default="printer")
+for each in parser.parse_args().hooks.split(","):
+    TABLE[each]().run()
+"""
+
+
+@pytest.mark.parametrize(("words", "is_left"), [((), True), (("--hooks=waiter",), False)])
+def test_a_hook_that_a_job_names_is_taken(
+    program: ReadProgram, words: tuple[str, ...], is_left: bool
+) -> None:
+    started = replace(program(HOOKS), words=words)
+    [method] = [each for each in started.entry.functions if getattr(each, "name", "") == "run"]
+    assert is_registered_and_not_taken(started, method.body[0]) is is_left

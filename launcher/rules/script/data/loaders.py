@@ -35,6 +35,7 @@ from launcher.program.index import (
 from launcher.program.program import Program
 from launcher.program.ranks.participants import Closure, Participants
 from launcher.program.ranks.training_loops import calls_in
+from launcher.program.surroundings.options import DefaultRun
 from launcher.program.values import (
     LIBRARY_TABLES,
     Constant,
@@ -186,7 +187,8 @@ class Loaders:
                 return None
             for call in calls:
                 if self.program.qualified(call.func) == SAMPLER:
-                    found |= {call}
+                    left_out = self.program.analysis(DefaultRun).leaves_out(call)
+                    found |= frozenset() if left_out else {call}
                 elif self.program.qualified(call.func) == BATCH_SAMPLER:
                     inner = argument_of(call, "sampler", 0)
                     samplers = None if inner is None or has_star_arguments(call) else self._distributed(inner)

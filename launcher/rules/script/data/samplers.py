@@ -12,6 +12,7 @@ from launcher.program.call_graph import bind_arguments
 from launcher.program.dataflow import (
     all_arguments,
     argument_of,
+    calls_that_may_make,
     goes_nowhere,
     has_star_arguments,
     is_only_asked,
@@ -40,6 +41,7 @@ from launcher.program.ranks.uniformity import (
     seeds_of,
     source_of_difference,
 )
+from launcher.program.surroundings.options import DefaultRun
 from launcher.program.values import (
     INIT_PROCESS_GROUP,
     Constant,
@@ -55,6 +57,7 @@ from launcher.program.values import (
 )
 from launcher.rules.script.data.epochs import epoch_calls, receivers
 from launcher.rules.script.data.loaders import (
+    SAMPLER,
     LoaderLoop,
     LoaderOwner,
     LoaderOwners,
@@ -88,13 +91,20 @@ def training_data_is_split(program: Program) -> Iterator[Finding]:
 
     Source: torch.utils.data documentation.
     """
+    run = program.analysis(DefaultRun)
     for loader, loop in _unsplit(program):
+        given = program.analysis(Loaders).given(loader, "sampler")
+        left = [] if given is None else calls_that_may_make(program, given, SAMPLER)
         yield finding_at(
             data.NO_DISTRIBUTED_SAMPLER,
             loader,
             "no distributed sampler: every rank trains on the whole dataset, and N processes do the same "
             "work N times over",
-            related=[related_at(loop.iter, "the loop that trains with it")],
+            severity=Severity.WARNING if any(map(run.is_left_to_options, left)) else None,
+            related=[
+                related_at(loop.iter, "the loop that trains with it"),
+                *(related_at(each, "no run comes here by its defaults") for each in left[:1]),
+            ],
         )
     for loader, trainer in left_to_the_script(program.analysis(Loaders)):
         yield finding_at(

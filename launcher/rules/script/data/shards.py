@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
+from itertools import chain
 
 from launcher.failure_modes import data
 from launcher.failure_modes.model import Finding, Severity, Stage
@@ -14,8 +15,10 @@ from launcher.program.index import ancestors, class_of, file_of, last_name, pare
 from launcher.program.program import Program
 from launcher.program.ranks.guards import Guards
 from launcher.program.ranks.participants import Closure
+from launcher.program.ranks.reachability import surely_runs
 from launcher.program.ranks.training_loops import makes_ranks_agree
 from launcher.program.ranks.truths import Guard
+from launcher.program.surroundings.options import DefaultRun
 from launcher.program.values import (
     LAST_RANK,
     Constant,
@@ -24,6 +27,7 @@ from launcher.program.values import (
     Made,
     RankValue,
     WorldSize,
+    alternatives,
 )
 from launcher.rules.script.data.loaders import Loaders, names_in
 from launcher.rules.script.data.skipped_batches import made_of_own, may_be_evened, tells_own
@@ -37,9 +41,9 @@ silence the rule."""
 
 @finds(Stage.SCRIPT, data.UNEVEN_BATCHES)
 def shards_are_equally_many(program: Program) -> Iterator[Finding]:
-    """A dataset of every N-th element from the rank on, of one block of unequal ones, or of what a library's
-    dataset gives each rank by `shard` or split_dataset_by_node, over which a data-parallel program trains to
-    its end.
+    """A dataset or own sampler of every N-th element from the rank on, of one block of unequal ones, or of
+    what a library's dataset gives each rank by `shard` or split_dataset_by_node, over which a data-parallel
+    program trains to its end.
 
     Unless the number of elements divides by the number of ranks, some ranks have one more: they go on to a
     batch that the others do not have, and wait for them until the timeout. A warning, as the number may
@@ -65,7 +69,8 @@ def shards_are_equally_many(program: Program) -> Iterator[Finding]:
                 continue
             closure = Closure(program, made)
             drops = dropped is not None and not _is_off(program, dropped) and not _reads_many(closure)
-            for cut, what in _uneven_cuts(program, closure, drops):
+            cuts = _uneven_cuts(program, closure, drops)
+            for cut, what in chain(cuts, _cuts_of_samplers(loaders, loader, dropped)):
                 if cut not in reported:
                     reported.add(cut)
                     yield finding_at(
@@ -76,6 +81,49 @@ def shards_are_equally_many(program: Program) -> Iterator[Finding]:
                         severity=Severity.WARNING,
                         related=[related_at(loop.iter, "the loop that trains to the end of it")],
                     )
+
+
+def _cuts_of_samplers(
+    loaders: Loaders, loader: ast.Call, dropped: ast.expr | None
+) -> Iterator[tuple[ast.expr, str]]:
+    """The cut of unequal parts by each sampler of the program's own that a loader has in a run without
+    options, which nothing in it fills up or cuts off."""
+    program, given = loaders.program, loaders.given(loader, "sampler")
+    drops = dropped is not None and not _is_off(program, dropped)
+    made = () if given is None or drops else alternatives(program.value(given))
+    for definition in (each.definition for each in made if isinstance(each, Made)):
+        calls = program.evaluation.callers.constructions(definition)
+        chosen = any(surely_runs(program, each, known=program.analysis(DefaultRun).truth) for each in calls)
+        bases = {program.qualified(each) for each in definition.bases}
+        if (len(made) > 1 and not chosen) or not bases <= {"torch.utils.data.Sampler", "object"}:
+            continue
+        closure = Closure(program, definition)
+        if not any(_may_even(program, node) for part in closure.parts for node in ast.walk(part)):
+            own = [each for each in _uneven_cuts(program, closure, False) if not _is_for_the_length(each[0])]
+            yield from own[:1]
+
+
+def _is_for_the_length(node: ast.AST) -> bool:
+    return any(isinstance(each, ast.FunctionDef) and each.name == "__len__" for each in ancestors(node))
+
+
+_FILLING = frozenset({"ceil", "cat", "concatenate", "concat", "tile", "resize", "extend", "hstack", "cycle"})
+_OF_ALL = ("total_size", "num_samples_total")
+
+
+def _may_even(program: Program, node: ast.AST) -> bool:
+    """Whether an expression of a sampler may fill up its indices, or cut off or refuse a rest."""
+    if isinstance(node, ast.Attribute | ast.Name):
+        return last_name(node) in _FILLING or last_name(node) in _OF_ALL
+    if isinstance(node, ast.AugAssign):
+        return isinstance(node.op, ast.Add) and not isinstance(node.value, ast.Constant)
+    if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Mod):
+        return not _keeps_its_turn(program, parent_of(node) or node)
+    return (
+        isinstance(node, ast.BinOp)
+        and isinstance(node.op, ast.Mult | ast.FloorDiv | ast.Div)
+        and any(isinstance(program.value(each), WorldSize) for each in (node.left, node.right))
+    )
 
 
 def _reads_many(closure: Closure) -> bool:

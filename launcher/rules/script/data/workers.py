@@ -34,7 +34,7 @@ from launcher.program.values import (
     alternatives,
 )
 from launcher.rules.script.data.loaders import Loaders, method_of
-from launcher.rules.script.findings import ScriptSubject, finding_at, given_option, related_at
+from launcher.rules.script.findings import ScriptSubject, finding_at, related_at
 
 
 @finds(Stage.SCRIPT, data.LOADER_WORKER_KILLED)
@@ -448,8 +448,7 @@ def _number_on_host(subject: ScriptSubject, node: ast.expr) -> float | None:
 
     def of_host(part: ast.expr) -> float | ast.expr | None:
         if isinstance(part, ast.Attribute) and (option := option_of(program, part)) is not None:
-            given = given_option(subject.job, option.name, option.node)
-            return option.default if given is None else _as_number(ast.Constant(str(given)))
+            return _as_number(option.default)
         name = program.qualified(part.func) if isinstance(part, ast.Call) else None
         if isinstance(part, ast.Call) and name in ("os.environ.get", "os.getenv") and len(part.args) == 2:
             variable = constant_argument(program, part.args[0])
