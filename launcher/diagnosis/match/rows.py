@@ -36,9 +36,9 @@ _UNKNOWN_PREFIX = re.compile(
 )
 """What programs that are not known put before lines: in brackets, before a bar, a name with a number or in
 small letters (`launcher: `, but no level of a logger's), or a number alone, as of a piece of what srun labels
-(`logs.formats` reads the whole), a rank or worker by its word, and a bar of tqdm's, which ends no line. The images'
-toolkit tells so of the last lines of the script, the Python SDK, Airflow and the service's API of why a job
-failed, torchrun's files of errors in JSON, people with asterisks."""
+(`logs.formats` reads the whole), a rank or worker by its word, and a bar of tqdm's, which ends no line. The
+images' toolkit tells so of the last lines of the script, the Python SDK, Airflow and the service's API of
+why a job failed, torchrun's files of errors in JSON, people with asterisks."""
 _MOST_UNKNOWN = 3
 _PLACES = {id(row): place for place, row in enumerate(SIGNATURES)}
 _AT_START = frozenset(id(row) for row in SIGNATURES if row.pattern.pattern.startswith("^"))

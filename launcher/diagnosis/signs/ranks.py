@@ -186,8 +186,8 @@ RANK_IN_WORDS = re.compile(
     r"|^\[rank: (\d{1,6})\] "
     r"|\bException in device=[A-Z]{2,10}:(\d{1,6}): "
 )
-"""A rank in the words of a message: of process groups before torch 2.2, of Megatron's assertions, of Lightning, and
-torch_xla's device, which counts over all hosts as the ranks do."""
+"""A rank in the words of a message: of process groups before torch 2.2, of Megatron's assertions, Lightning,
+and torch_xla's device, which counts over all hosts as the ranks do."""
 
 _BEGINNING = 200
 _MOST_PENDING = 100

@@ -220,7 +220,9 @@ def name_rank(root: Sighting, others: Sequence[Sighting], reading: Reading) -> S
             named = [sign for sign in named if sign.code == root.code]
         if len({sign.rank for sign in named}) == 1:
             root = replace(root, rank=named[0].rank, host=root.host or named[0].host)
-        tasks = {sign.captured["task"] for sign in others if "task" in sign.captured and _tells_of(sign, root)}
+        tasks = {
+            sign.captured["task"] for sign in others if "task" in sign.captured and _tells_of(sign, root)
+        }
         if root.rank is None and len(tasks) == 1:
             root = replace(root, captured={"task": tasks.pop(), **root.captured})
     if root.mode is nccl.VERSIONS_DIFFER:
@@ -406,7 +408,7 @@ def _tells_of(sign: Sighting, root: Sighting) -> bool:
     if sign.host == root.host and sign.details and 0 < sign.index - root.index <= _COPY_BELOW:
         return True  # torch prints an exception, and again with its traceback behind the rank's prefix.
     if "xla_device" in sign.captured:
-        # torch_xla's C++ logs what fails before the process says of which device it is, and its stack after it.
+        # torch_xla's C++ logs what fails before the process names its device, its stack comes after.
         return sign.stream == root.stream and abs(sign.index - root.index) <= SHORTLY
     if root.captured.get("device") == str(sign.rank):
         # NCCL names the host and its GPU, torch's exception a few lines below the rank.
