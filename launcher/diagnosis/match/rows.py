@@ -26,7 +26,9 @@ _MATCHING: dict[bytes, tuple[Signature, ...]] = {}
 _UNKNOWN_PREFIX = re.compile(
     r"\s*(?:\[[^\[\]]{1,80}\]:?|\([^()]{1,80}\):?|[\w./-]{1,80} ?\|"
     r"|(?:[A-Za-z][\w./-]{0,60}|\d{1,6}):(?<=\d:)"
+    r"|(?:[Rr]ank|[Ww]orker|[Pp]rocess) \d{1,6}(?::| \|)"
     r"|(?!(?:caught|debug|error|fatal|hint|ignored|info|note|slipway|wandb|warn(?:ing)?):)[a-z][a-z_-]{1,30}:)\s"
+    r"|[^|\n]{0,80}?\d{1,3}%\|[^|\n]{0,400}\|[^\n\[\]]{0,40}\[[^\[\]\n]{1,200}\] ?(?=\S)"
     r"|(?:ExitCode \d{1,4} )?ErrorMessage \""
     r"|(?:[\w.]{1,80}: )?Error (?:for Training job|training) \S{1,80}: Failed\.? Reason: "
     r"|\"?FailureReason\"?: \"?|\s*\"message\": \"|\*\*(?=\w)"
@@ -34,9 +36,9 @@ _UNKNOWN_PREFIX = re.compile(
 )
 """What programs that are not known put before lines: in brackets, before a bar, a name with a number or in
 small letters (`launcher: `, but no level of a logger's), or a number alone, as of a piece of what srun labels
-(`logs.formats` reads the whole). The images' toolkit tells so of the last lines of the script, the Python
-SDK, Airflow and the service's API of why a job failed, torchrun's files of errors in JSON, people with
-asterisks."""
+(`logs.formats` reads the whole), a rank or worker by its word, and a bar of tqdm's, which ends no line. The
+images' toolkit tells so of the last lines of the script, the Python SDK, Airflow and the service's API of
+why a job failed, torchrun's files of errors in JSON, people with asterisks."""
 _MOST_UNKNOWN = 3
 _PLACES = {id(row): place for place, row in enumerate(SIGNATURES)}
 _AT_START = frozenset(id(row) for row in SIGNATURES if row.pattern.pattern.startswith("^"))

@@ -181,7 +181,14 @@ _GROUP = re.compile(
     r"\[PG (?:ID )?(?P<id>\w{1,40})(?: PG GUID \w{1,40}(?:\((?P<name>[^()]{1,80})\))?)? "
     r"Rank (?P<rank>\d{1,6})\]"
 )
-_ALONE = re.compile(r"\[Rank (?P<rank>\d{1,6})\]|\bRank (?P<bare>\d{1,6})\] ")
+RANK_IN_WORDS = re.compile(
+    r"\[Rank (\d{1,6})\]|\bRank (\d{1,6})\] |^(?:[\w.]{1,80}: )?[Rr]ank (\d{1,6})(?::| \|) "
+    r"|^\[rank: (\d{1,6})\] "
+    r"|\bException in device=[A-Z]{2,10}:(\d{1,6}): "
+)
+"""A rank in the words of a message: of process groups before torch 2.2, of Megatron's assertions, Lightning,
+and torch_xla's device, which counts over all hosts as the ranks do."""
+
 _BEGINNING = 200
 _MOST_PENDING = 100
 """Collectives of one process group that may have timed out together; those further apart are of several."""
@@ -399,8 +406,8 @@ def group_and_rank(line: Line) -> tuple[str | None, int | None]:
     """
     group = _GROUP.search(line.text, 0, _BEGINNING)
     if group is None:
-        alone = _ALONE.search(line.text, 0, _BEGINNING)
-        return None, line.rank if line.rank is not None or alone is None else int(alone[1] or alone[2])
+        alone = RANK_IN_WORDS.search(line.text, 0, _BEGINNING)
+        return None, line.rank if line.rank is not None or alone is None else int(alone[alone.lastindex or 0])
     of_all = group["name"] == "default_pg" if group["name"] else group["id"] in ("0", "default_pg")
     name = None if of_all else group["name"] or f"PG {group['id']}"
     if line.rank is not None:

@@ -104,7 +104,12 @@ class Sighting:
             return self.about or None
         if self.rank is not None:
             return f"rank {self.rank}"
-        for name, word in (("gpu", "GPU"), ("local_rank", "local rank"), ("device", "local device")):
+        for name, word in (
+            ("gpu", "GPU"),
+            ("local_rank", "local rank"),
+            ("device", "local device"),
+            ("task", "task"),
+        ):
             if name in self.captured:
                 return f"{word} {self.captured[name]}"
         return self.host if self.local_rank is None else f"local rank {self.local_rank}"

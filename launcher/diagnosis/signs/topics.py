@@ -334,6 +334,7 @@ def _identity_of(
             return None  # It is told in the lines that follow, or behind a prefix that nobody knows.
         found += [match.span(name) for name in sorted(of_whom) if match[name]]
     found += [group.span() for group in _GROUP.finditer(line.text)]
+    found += [said.span() for said in ranks.RANK_IN_WORDS.finditer(line.text)]
     telling = telling_numbers(digit_kind(shape))
     if telling is None:
         found.append((0, len(line.text)))

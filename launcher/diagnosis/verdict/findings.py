@@ -220,6 +220,11 @@ def name_rank(root: Sighting, others: Sequence[Sighting], reading: Reading) -> S
             named = [sign for sign in named if sign.code == root.code]
         if len({sign.rank for sign in named}) == 1:
             root = replace(root, rank=named[0].rank, host=root.host or named[0].host)
+        tasks = {
+            sign.captured["task"] for sign in others if "task" in sign.captured and _tells_of(sign, root)
+        }
+        if root.rank is None and len(tasks) == 1:
+            root = replace(root, captured={"task": tasks.pop(), **root.captured})
     if root.mode is nccl.VERSIONS_DIFFER:
         return _name_odd_version(root, others)
     if "tensor" in root.captured:
@@ -402,6 +407,9 @@ def _tells_of(sign: Sighting, root: Sighting) -> bool:
         return sign.mode in _LAGS and "ms" in sign.captured
     if sign.host == root.host and sign.details and 0 < sign.index - root.index <= _COPY_BELOW:
         return True  # torch prints an exception, and again with its traceback behind the rank's prefix.
+    if "xla_device" in sign.captured:
+        # torch_xla's C++ logs what fails before the process names its device, its stack comes after.
+        return sign.stream == root.stream and abs(sign.index - root.index) <= SHORTLY
     if root.captured.get("device") == str(sign.rank):
         # NCCL names the host and its GPU, torch's exception a few lines below the rank.
         return (
