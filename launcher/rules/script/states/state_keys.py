@@ -22,6 +22,7 @@ from launcher.program.index import (
     ancestors,
     file_of,
     last_name,
+    nodes_within,
     parent_of,
     scope_of,
 )
@@ -138,8 +139,8 @@ def states_are_loaded_as_they_are_saved(program: Program) -> Iterator[Finding]:
     """A state saved from a wrapper and loaded into the bare model, or the other way round, by one path.
 
     The keys do not match: load_state_dict raises, or with strict=False loads nothing. Both ends must be in
-    the program, with the same path and key as written, and the model's way to its wrapper must be known; what
-    happens to the keys between says nothing.
+    the program, with the same path and key as written, and the model's way to its wrapper must be known; of
+    what happens to the keys between, only a prefix that is taken off for a wrapper tells anything.
 
     A program beside it, such as the inference.py of an endpoint, loads what has the file's name. A warning
     where the two are only in one folder. Information of a wrapper's weights in a program that loads other
@@ -151,6 +152,7 @@ def states_are_loaded_as_they_are_saved(program: Program) -> Iterator[Finding]:
     saved = list(_saved(program))
     yield from _loaded_beside(program, saved)
     yield from _handed_over(program)
+    yield from _cut_for_wrappers(program)
     told = set[_State]()
     for loaded in _loaded(program):
         place = _place(program, loaded.path)
@@ -252,6 +254,55 @@ def _handed_over(program: Program) -> Iterator[Finding]:
                 f"the keys of `{ast.unparse(state)}` {_begin(given)}, and the model that gets them has keys "
                 f"that {_begin(prefix)}: load_state_dict raises, or with strict=False loads nothing",
             )
+
+
+def _cut_for_wrappers(program: Program) -> Iterator[Finding]:
+    """States whose keys lose the prefix and go into the wrapper, whose keys have it."""
+    for call, state, prefix in _loads(program):
+        cut = _cut_key(program, state) if prefix == "module." else None
+        if cut is not None:
+            yield finding_at(
+                checkpoints.UNEXPECTED_KEY_PREFIX,
+                call,
+                f"`{ast.unparse(cut)}` takes `module.` off the keys, and the model that gets them is the "
+                "wrapper, whose keys all have it: load_state_dict raises, or with strict=False loads nothing",
+                remedy="Load them into `model.module`, or before the model is wrapped.",
+                related=[related_at(cut, "taken off here")],
+            )
+
+
+def _cut_key(program: Program, state: ast.expr) -> ast.expr | None:
+    """The expression that takes the prefix off every key of a state: in a comprehension, or in a loop that
+    fills a table."""
+    found = origins(program, state)
+    table = found[0] if len(found) == 1 else None
+    key = table.key if isinstance(table, ast.DictComp) else None
+    holder = None if table is None else parent_of(table)
+    name = last_name(holder.targets[0]) if isinstance(holder, ast.Assign) else None
+    if isinstance(table, ast.Dict | ast.Call) and name is not None:
+        targets = (
+            each.targets[0]
+            for each in nodes_within(scope_of(table).node)
+            if isinstance(each, ast.Assign) and isinstance(each.targets[0], ast.Subscript)
+        )
+        keys = [each.slice for each in targets if last_name(each.value) == name]
+        is_table = isinstance(table, ast.Dict) or program.qualified(table.func) in _TABLES
+        key = keys[0] if len(keys) == 1 and is_table else None
+    made = () if key is None else origins(program, key)
+    only = made[0] if len(made) == 1 else None
+    match only:
+        case ast.Call(
+            func=ast.Attribute(attr="replace"), args=[ast.Constant(value="module."), ast.Constant(value="")]
+        ):
+            return only
+        case ast.Call(func=ast.Attribute(attr="removeprefix"), args=[ast.Constant(value="module.")]):
+            return only
+        case ast.Subscript(slice=ast.Slice(lower=ast.Constant(value=7), upper=None)):
+            return only
+    return None
+
+
+_TABLES = ("dict", "collections.OrderedDict")
 
 
 def _loaded_beside(program: Program, saved: list[_State]) -> Iterator[Finding]:
