@@ -73,7 +73,7 @@ _CALLING_EACH = ("map", "submit", "imap", "imap_unordered", "apply_async", "star
 _PROCESSES = frozenset({"multiprocessing.Process", "threading.Thread"})
 _ASKING = tuple(map(External, ("isinstance", "issubclass", "type", "super")))
 _SPAWNED = RankValue(RankKind.LOCAL, "spawn")
-_DEEPEST_CLASS = 5
+_DEEPEST_CLASS = 5  # So many classes that derive from one another.
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -264,7 +264,7 @@ class CallGraph:
         for base in map(self.value, definition.bases):
             node = base.node if isinstance(base, Defined) else None
             above = self._members_of(node, depth - 1) if isinstance(node, ast.ClassDef) else None
-            if above is None and base != External("object"):
+            if above is None and base not in (External("object"), External("abc.ABC")):
                 return None
             names |= above or set()
         for each in (one for file in self.files.files for one in file.classes):

@@ -70,6 +70,7 @@ What stands under the name itself, `if args.distributed:`, is run by several pro
 """
 
 
+_ORDERS = (ast.Lt, ast.LtE, ast.Gt, ast.GtE)
 _OF_A_PROCESS = (*_RANK_WORDS, *_MAYBE_RANK_WORDS, *_PROCESS_WORDS)
 
 
@@ -226,9 +227,9 @@ class Participants:
         return False
 
     def _compares_no_rank(self, name: ast.Name | ast.Attribute) -> bool:
-        """Whether a name is the answer to comparisons alone in which no rank is: `is_best = score > best`."""
+        """Whether a name says alone what is larger, of what is no rank: `is_best = score > best`."""
         made = origins(self.program, name)
-        tests = [each for each in made if isinstance(each, ast.Compare)]
+        tests = [each for each in made if isinstance(each, ast.Compare) and isinstance(each.ops[0], _ORDERS)]
         words = [
             word.lower()
             for each in tests
