@@ -14,7 +14,7 @@ from collections.abc import Iterator, Sequence
 from functools import partial
 
 from launcher.program.bindings import reaching_definitions, returns_taken
-from launcher.program.call_graph import CallGraph, ParameterEvaluator, ParserOptions, bind_arguments
+from launcher.program.call_graph import CallGraph, ParameterEvaluator, bind_arguments
 from launcher.program.index import (
     Binding,
     BindingKind,
@@ -35,7 +35,7 @@ from launcher.program.index import (
     parameters_of,
     scope_of,
 )
-from launcher.program.records import RecordFields
+from launcher.program.records import ParserOptions, RecordFields
 from launcher.program.texts import JOINING, text_of
 from launcher.program.values import (
     CHOSEN_FROM,

@@ -1,12 +1,36 @@
-"""The fields of records, such as dataclasses and named tuples, with what they are given."""
+"""What configurations hold: the fields of records, such as dataclasses, and the options of parsers."""
 
 from __future__ import annotations
 
 import ast
 from collections.abc import Callable, Iterator
+from functools import cached_property
 
-from launcher.program.index import Binding, BindingKind, ProgramFiles, file_of, last_name, parent_of
-from launcher.program.values import UNKNOWN, Defined, Instance, Made, Value, default_of_field, spread
+from launcher.program.index import (
+    Binding,
+    BindingKind,
+    ProgramFiles,
+    file_of,
+    is_set_by_method,
+    last_name,
+    parent_of,
+)
+from launcher.program.values import (
+    LIBRARY_TABLES,
+    UNKNOWN,
+    Constant,
+    Defined,
+    Environment,
+    Instance,
+    Made,
+    RankKind,
+    RankValue,
+    Value,
+    WorldSize,
+    default_of_field,
+    joined,
+    spread,
+)
 
 _RECORD_DECORATORS = frozenset({"dataclass", "define", "frozen", "mutable", "attrs"})
 _RECORD_BASES = frozenset({"NamedTuple", "TypedDict", "BaseModel", "BaseSettings"})
@@ -145,3 +169,92 @@ class RecordFields:
         parts = [*ast.walk(called.node)] if isinstance(called, Defined) else []
         names = {last_name(each) for each in parts if isinstance(each, ast.Name | ast.Attribute)}
         return "argv" in names and names.isdisjoint({"open", "load", "safe_load", "read_text"})
+
+
+class ParserOptions:
+    """The options of one program's own parsers that hold ranks, by the launcher or by their defaults."""
+
+    def __init__(
+        self,
+        files: ProgramFiles,
+        value: Callable[[ast.expr], Value],
+        value_of_binding: Callable[[Binding, Environment | None], Value],
+    ) -> None:
+        """Nothing is looked for before somebody asks."""
+        self.files = files
+        self.value = value
+        self.value_of_binding = value_of_binding
+
+    def value_of_option(self, name: str) -> Value:
+        """The rank or size that an option of this name holds; UNKNOWN for all others."""
+        if self._is_local_rank(name) and not self._is_set_otherwise(name):
+            return RankValue(RankKind.LOCAL, "--local_rank")
+        default = joined(map(self.value, self.defaults(name)))
+        return default if isinstance(default, RankValue | WorldSize) else UNKNOWN
+
+    def _is_local_rank(self, name: str) -> bool:
+        """Whether an option is the one that launchers hand over, under this name: `dest="rank"`."""
+        if name == "local_rank":
+            return bool(self.handed_over)
+        calls = self.declared.get(name, ()) if self.handed_over else ()
+        return bool(calls) and all(map(_is_handed_over, calls))
+
+    def _is_set_otherwise(self, name: str) -> bool:
+        """Whether such an option may become another rank: the ranks of the hosts before are added."""
+        return any(
+            binding.kind is BindingKind.CHANGED or not self._keeps_local(binding, name)
+            for file in self.files.mentioning(name)
+            for binding in file.set_attributes.get(name, ())
+        )
+
+    def _keeps_local(self, binding: Binding, name: str) -> bool:
+        """Whether what an attribute is set to is the rank on the host, or a literal."""
+        if isinstance(binding.value, ast.Attribute) and binding.value.attr == name:
+            return True  # `self.local_rank = args.local_rank`.
+        if name != "local_rank" and is_set_by_method(binding):
+            return True  # Another object's, as the option has a name that others have too.
+        value = self.value_of_binding(binding, None)
+        return isinstance(value, Constant) or (isinstance(value, RankValue) and value.kind is RankKind.LOCAL)
+
+    @cached_property
+    def declared(self) -> dict[str, list[ast.Call]]:
+        """Where the options of the program's parsers are declared, by the names under which they are read.
+
+        That is `dest`, or the first long option, or the first word (Python documentation, argparse).
+        """
+        found: dict[str, list[ast.Call]] = {}
+        for file in self.files.mentioning("add_argument"):
+            for call in file.calls_of.get("add_argument", ()):
+                name = self._name_of_option(call)
+                if name is not None:
+                    found.setdefault(name, []).append(call)
+        return found
+
+    def _name_of_option(self, call: ast.Call) -> str | None:
+        for given in (each.value for each in call.keywords if each.arg == "dest"):
+            if isinstance(given, ast.Constant):  # Which somebody may ask who is too deep to evaluate.
+                return given.value if isinstance(given.value, str) else None
+            value = self.value(given)
+            return value.value if isinstance(value, Constant) and isinstance(value.value, str) else None
+        words = [each.value for each in call.args if isinstance(each, ast.Constant)]
+        texts = [word for word in words if isinstance(word, str)]
+        long = [word for word in texts if word.startswith("--")] or texts
+        return long[0].lstrip("-").replace("-", "_") if long else None
+
+    @cached_property
+    def handed_over(self) -> list[ast.Call]:
+        """Where the option is declared that launchers hand over, `--local_rank`, under whatever name."""
+        files = self.files.mentioning("add_argument")
+        calls = (each for file in files for each in file.calls_of.get("add_argument", ()))
+        return [each for each in calls if _is_handed_over(each)]
+
+    def defaults(self, name: str) -> list[ast.expr]:
+        """The defaults that are declared for an option."""
+        calls = self.declared.get(name, ())
+        return [each.value for call in calls for each in call.keywords if each.arg == "default"]
+
+
+def _is_handed_over(option: ast.Call) -> bool:
+    """Whether an option that is declared is the one that launchers hand over."""
+    named = LIBRARY_TABLES["local_rank_options"]
+    return any(isinstance(each, ast.Constant) and each.value in named for each in option.args)

@@ -29,11 +29,9 @@ from launcher.rules import training_compiler
 from launcher.rules.script import (
     clearings,
     collectives,
-    command_line,
     departures,
     environment,
     gradients,
-    launches,
     process_groups,
     processes,
 )
@@ -63,6 +61,7 @@ from launcher.rules.script.data.workers import (
     workers_leave_the_devices_alone,
 )
 from launcher.rules.script.findings import JobRun, ScriptSubject
+from launcher.rules.script.starts import command_line, launches, topology
 from launcher.rules.script.states import kept_folders, loading, resuming, state_keys, writers
 from launcher.text.values import nearest
 
@@ -93,7 +92,7 @@ RULES: tuple[Callable[[Program], Iterator[Finding]], ...] = (
     collectives_are_run_by_every_rank,
     no_collectives_in_exception_handlers,
     *environment.ENVIRONMENT_RULES,
-    *environment.TOPOLOGY_RULES,
+    *topology.TOPOLOGY_RULES,
     *process_groups.BACKEND_RULES,
     *processes.DEVICE_RULES,
     *loading.LOADING_RULES,

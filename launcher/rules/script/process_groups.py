@@ -55,8 +55,8 @@ from launcher.program.values import (
 )
 from launcher.rules.script.data.downloads import fetches
 from launcher.rules.script.data.loaders import Loaders, loops_over_something
-from launcher.rules.script.environment import asks_the_launcher
 from launcher.rules.script.findings import JobRun, ScriptSubject, destroy_group_at_end, finding_at, related_at
+from launcher.rules.script.starts.topology import asks_the_launcher
 
 SHORT_TIMEOUT = 300
 """Seconds: what catalogue and tutorials call short, and a large checkpoint or download may take longer."""

@@ -58,13 +58,7 @@ from launcher.program.values import (
     RankValue,
 )
 from launcher.rules import shared_facts
-from launcher.rules.script.environment import (
-    asks_the_launcher,
-    is_part_of_the_start,
-    is_set_in_every_run,
-    makes_a_group,
-    setting_findings,
-)
+from launcher.rules.script.environment import is_set_in_every_run, setting_findings
 from launcher.rules.script.findings import (
     JobRun,
     ScriptSubject,
@@ -75,6 +69,7 @@ from launcher.rules.script.findings import (
     related_at,
 )
 from launcher.rules.script.process_groups import STARTS_EACH_PROCESS
+from launcher.rules.script.starts.topology import asks_the_launcher, is_part_of_the_start, makes_a_group
 
 # Which device a process takes: one for each, by its rank on the host.
 

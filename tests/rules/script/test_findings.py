@@ -13,7 +13,6 @@ from launcher.failure_modes.model import Edit, Finding, Fix
 from launcher.program.index import FileIndex, statement_of
 from launcher.program.program import Program, read_program, read_source
 from launcher.rules.script.check import DATA_RULES, IgnoreComment, ignore_comments
-from launcher.rules.script.command_line import OPTION_RULES
 from launcher.rules.script.environment import environment_holds_strings
 from launcher.rules.script.findings import (
     EditError,
@@ -25,6 +24,7 @@ from launcher.rules.script.findings import (
     wrap_node,
 )
 from launcher.rules.script.gradients import CLIPPING_RULES
+from launcher.rules.script.starts.command_line import OPTION_RULES
 from launcher.rules.script.states.loading import checkpoints_are_loaded_beside_the_gpu
 from launcher.session.lint_scripts import lint
 from tests.rules.script.cases import WriteJob, cases_of, findings_of

@@ -87,6 +87,8 @@ def _own_exits(
     own = made_of_own(loaders.program, block, own)
     others = frozenset[str]() if isinstance(block, ast.FunctionDef) else _FINITE
     for node in ast.walk(block):
+        if not isinstance(node, ast.stmt):
+            continue
         exits = ends_process_well(loaders.program, node)
         if not exits and not isinstance(node, ast.Break | ast.Continue | ast.Return):
             continue

@@ -32,7 +32,6 @@ from launcher.program.values import (
     WorldSize,
     library_names,
 )
-from launcher.rules.script.environment import LOOPBACK, SAMPLER, is_part_of_the_start, makes_a_group
 from launcher.rules.script.findings import (
     JobRun,
     ScriptSubject,
@@ -42,6 +41,7 @@ from launcher.rules.script.findings import (
 )
 from launcher.rules.script.process_groups import STARTS_EACH_PROCESS
 from launcher.rules.script.processes import chooses_devices, device_indices
+from launcher.rules.script.starts.topology import LOOPBACK, SAMPLER, is_part_of_the_start, makes_a_group
 
 
 @finds(Stage.SCRIPT, distribution.SCRIPT_DOES_NOT_FIT_STRATEGY)
