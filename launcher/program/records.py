@@ -11,7 +11,6 @@ from launcher.program.index import (
     BindingKind,
     ProgramFiles,
     file_of,
-    is_set_by_method,
     last_name,
     parent_of,
 )
@@ -28,6 +27,7 @@ from launcher.program.values import (
     Value,
     WorldSize,
     default_of_field,
+    is_set_by_method,
     joined,
     spread,
 )
