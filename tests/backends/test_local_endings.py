@@ -353,7 +353,7 @@ def test_what_cleared_its_environment_does_not_outlive_them_either(workplace: Wo
     try:
         eventually(workplace.shared("pid").exists)
         daemon = psutil.Process(int(workplace.shared("pid").read_text()))
-        assert daemon.name() == "sleep"
+        eventually(lambda: daemon.name() == "sleep")
         boots = boots_among(workplace.processes())
     finally:
         for process in (psutil.Process(launcher.pid), *boots):

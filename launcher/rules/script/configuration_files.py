@@ -289,8 +289,12 @@ def reads_entry(node: ast.expr, path: tuple[str, ...]) -> bool:
 
 
 def words_of(job: JobSpec) -> tuple[str, ...]:
-    """The words of a job's command line: its arguments, and its hyperparameters as `--name=value`."""
-    return (*job.code.arguments, *(f"--{name}={value}" for name, value in job.hyperparameters.items()))
+    """The words of a job's command line: its arguments, and its hyperparameters as `--name=value`; in the
+    order in which the script gets them (slipway/container.py)."""
+    named = tuple(f"--{name}={value}" for name, value in job.hyperparameters.items())
+    by_place = (job.code.entry_point or "").endswith(".sh")
+    is_first = job.code.argument_style == "spaced" and not by_place
+    return (*named, *job.code.arguments) if is_first else (*job.code.arguments, *named)
 
 
 def _keys_of(node: ast.expr) -> Iterator[tuple[str, ...]]:

@@ -42,7 +42,7 @@ from launcher.program.ranks.training_loops import (
     trains_within,
 )
 from launcher.program.ranks.truths import Guard
-from launcher.program.surroundings.options import default_of_option, truth_by_default
+from launcher.program.surroundings.options import DefaultRun, default_of_option
 from launcher.program.values import (
     DDP,
     INIT_PROCESS_GROUP,
@@ -284,15 +284,13 @@ def groups_are_destroyed(program: Program) -> Iterator[Finding]:
 
 def _is_destroyed(program: Program) -> bool:
     """Whether the program may come to the end of the group of all ranks: with the defaults that make one."""
-    by_default = partial(truth_by_default, program)
-    is_made = any(not never_runs(program, call, by_default) for call, _ in program.calls(*_MAKING))
+    run = program.analysis(DefaultRun)
     for name in program.known_as({"destroy_process_group"}):
         for file in program.mentioning(name):
             for use in (*file.names.get(name, ()), *file.attributes.get(name, ())):
                 call = parent_of(use)
                 group = argument_of(call, "group", 0) if isinstance(call, ast.Call) else None
-                passed = is_made and never_runs(program, use, by_default)
-                if passed or _is_behind_an_error(use) or _is_never_come_to(program, use):
+                if run.leaves_out(use) or _is_behind_an_error(use) or _is_never_come_to(program, use):
                     continue
                 made = UNKNOWN if group is None else program.value(group)
                 within = isinstance(made, Instance) and made.name in LIBRARY_TABLES["group_makers"]

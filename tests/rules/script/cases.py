@@ -212,7 +212,7 @@ def _rules(part: Part) -> tuple[str, ...]:
     for name in names:
         rule = rules_by_name().get(name)
         if rule is None or rule.__module__.rpartition(".")[2] != part.file.stem:
-            raise part.bad(f"launcher/rules/script/{part.file.stem}.py has no rule {name}")
+            raise part.bad(f"{part.file.stem}.py has no rule {name}")
     return names
 
 
