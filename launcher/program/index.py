@@ -663,14 +663,14 @@ class ProgramFiles:
     """What runs when `entry` is started: itself and the files below `root` that it imports, in that order.
 
     `unread` are those among them that are no readable Python. `modules` are the files by their dotted names,
-    as the program's imports name them. `words` are those of the command line, where somebody knows them."""
+    as the program's imports name them. `words` are those that a job starts it with."""
 
     entry: FileIndex
     root: Path
     files: tuple[FileIndex, ...]
     unread: tuple[Unread, ...] = ()
     modules: dict[str, FileIndex] = field(default_factory=dict)
-    words: tuple[str, ...] = ()
+    words: tuple[str, ...] | None = None
     _names: dict[FileIndex, str] = field(default_factory=dict)
 
     def __post_init__(self) -> None:

@@ -180,6 +180,16 @@ def test_a_job_whose_script_cannot_be_judged_is_refused(
     assert said in err
 
 
+def test_a_shell_script_beside_a_script_that_the_job_starts_itself_is_not_the_jobs(
+    write_job: WriteJob, run_launch: RunLaunch
+) -> None:
+    job = job_with(write_job, 'import torch.distributed\ntorch.distributed.init_process_group("nccl")\n')
+    source = job.parent / "src"
+    (source / "run.sh").write_text("export NCCL_P2P_DISABLE=1\ntorchrun --nnodes=2 train.py\n", "utf-8")
+    assert "NCCL001" in run_launch("lint", source / "train.py")[1]
+    assert "NCCL001" not in run_launch("lint", "--job", job)[1]
+
+
 def test_fixes_are_made_with_a_job(write_job: WriteJob, run_launch: RunLaunch) -> None:
     job = job_with(write_job, 'e["A"] = 4\n')
     script = job.parent / "src" / "train.py"

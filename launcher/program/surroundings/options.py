@@ -77,7 +77,7 @@ def default_of_option(program: Program, node: ast.expr) -> DeclaredOption | None
 def option_of(program: Program, node: ast.expr) -> DeclaredOption | None:
     """The option that `args.workers` is; None where it is none, is declared twice, or set by the program."""
     found = _option_by_default(program, node)
-    given = None if found is None else given_in_words(program.words, found.name, found.node)
+    given = None if found is None else given_in_words(program.words or (), found.name, found.node)
     return found if found is None or given is None else _started_with(found, given)
 
 

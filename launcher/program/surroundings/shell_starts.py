@@ -71,7 +71,10 @@ class ShellStarts:
 
     @cached_property
     def script(self) -> StartingScript | None:
-        """The only script that starts the program; None where there is none, or several do."""
+        """The only script that starts the program; None where there is none, or several do, and where a job
+        starts it without one."""
+        if self._program.words is not None:
+            return None
         found = [read for file in self._beside() if (read := self._read(file)) is not None]
         return found[0] if len(found) == 1 else None
 

@@ -189,8 +189,7 @@ def check_script(subject: ScriptSubject) -> list[Finding]:
     What is wrong with the program where this job never comes, as behind an option that it does not give, is
     informational.
     """
-    if words := words_of(subject.job):
-        subject = replace(subject, program=replace(subject.program, words=words))
+    subject = replace(subject, program=replace(subject.program, words=words_of(subject.job)))
     program, truth = subject.program, JobRun(subject).truth
     findings = [
         _as_information(each, "; this job does not come here")

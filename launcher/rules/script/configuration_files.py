@@ -126,7 +126,7 @@ class ConfigurationFiles:
     def section(self, node: ast.expr) -> Iterator[tuple[str, str, Path]]:
         """The entries below what an expression such as `cfg["environment"]` is, or the whole of what a file
         holds, with their values as texts, and the file: only where it is known which one the run reads."""
-        chosen = self._chosen(self._program.words) if self.are_read else []
+        chosen = self._chosen(self._program.words or ()) if self.are_read else []
         rooted = self._from_its_root(node)
         spelled = [()] if rooted is None else [*_keys_of(rooted)][:1] or self._spelled(node)
         for keys in spelled:
