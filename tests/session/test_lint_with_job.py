@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from launcher.failure_modes import data
 from launcher.failure_modes.model import Finding, Stage
+from launcher.program.program import Program, read_program
+from launcher.program.surroundings.shell_starts import ShellStarts
 from launcher.rules.script import check
 from launcher.rules.script.findings import ScriptSubject
 from launcher.session.prepare_plan import JobSource, prepare, read_job
@@ -180,14 +183,13 @@ def test_a_job_whose_script_cannot_be_judged_is_refused(
     assert said in err
 
 
-def test_a_shell_script_beside_a_script_that_the_job_starts_itself_is_not_the_jobs(
-    write_job: WriteJob, run_launch: RunLaunch
-) -> None:
-    job = job_with(write_job, 'import torch.distributed\ntorch.distributed.init_process_group("nccl")\n')
-    source = job.parent / "src"
-    (source / "run.sh").write_text("export NCCL_P2P_DISABLE=1\ntorchrun --nnodes=2 train.py\n", "utf-8")
-    assert "NCCL001" in run_launch("lint", source / "train.py")[1]
-    assert "NCCL001" not in run_launch("lint", "--job", job)[1]
+def test_a_shell_script_beside_a_script_that_the_job_starts_itself_is_not_the_jobs(tmp_path: Path) -> None:
+    (tmp_path / "train.py").write_text("import torch\n", "utf-8")
+    (tmp_path / "run.sh").write_text("export NCCL_P2P_DISABLE=1\ntorchrun --nnodes=2 train.py\n", "utf-8")
+    program = read_program(tmp_path / "train.py")
+    assert isinstance(program, Program)
+    assert [each.name for each in program.analysis(ShellStarts).settings] == ["NCCL_P2P_DISABLE"]
+    assert replace(program, words=()).analysis(ShellStarts).settings == ()
 
 
 def test_fixes_are_made_with_a_job(write_job: WriteJob, run_launch: RunLaunch) -> None:
