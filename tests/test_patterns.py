@@ -22,9 +22,9 @@ from launcher.text.log_lines import LONGEST_LINE
 LAUNCHER = Path(__file__).parents[1] / "launcher"
 LENGTHS = (24, 200, 1500, 20_000)
 """Ever longer texts, so that a cubic pattern is found out before it takes its time."""
-SLOWEST = 100
+SLOWEST = 200
 """So many times the time of a search for one of two characters: bounded repetitions multiply by their bound,
-a quadratic pattern by the length."""
+a quadratic pattern by the length. One of `\\d{1,7}` takes up to 130 times as long, by the processor."""
 LENGTHS_OF_LINES = (24, 200, 1500, LONGEST_LINE)
 SLOWEST_SIGNATURE = 1000
 """Signatures see no more of a line than LONGEST_LINE. `this.*that` tries again at each `this` of a line: at
