@@ -283,7 +283,7 @@ class CallGraph:
     def _calls_of_objects(self, method: FunctionNode) -> Iterator[CallSite | None]:
         """The calls `saver(model)` of objects of a method's class; None where there seem to be none."""
         made = class_of(method)
-        calls = self._calls_of_what_is_kept if made is not None and self._is_named(made) else ()
+        calls = self.calls_of_what_is_kept if made is not None and self._is_named(made) else ()
         found = [each for each in calls if self._is_object(each.func, method)]
         yield from [CallSite(each, bind_arguments(method, each, True)) for each in found] or (None,)
 
@@ -297,7 +297,7 @@ class CallGraph:
         )
 
     @cached_property
-    def _calls_of_what_is_kept(self) -> list[ast.Call]:
+    def calls_of_what_is_kept(self) -> list[ast.Call]:
         """The calls of what may be an object: of a name that is given a value somewhere, or of no name.
 
         Most calls are of functions, classes and methods by their own names, and need no evaluation.

@@ -345,7 +345,7 @@ class _ImportChain:
         parts = name.split(".")
         if not all(part.isidentifier() for part in parts) or not self._has_top(parts[0]):
             return
-        for folder in (*self.folders, *(() if _is_of_a_library(name) else self.between)):
+        for folder in (*self.folders, *(() if is_of_a_library(name) else self.between)):
             place = folder.joinpath(*parts)
             for path in (place / "__init__.py", place.with_name(f"{place.name}.py")):
                 if self._is_ours(path):
@@ -751,10 +751,10 @@ def _is_unknown(program: Program, file: FileIndex, imported: str) -> bool:
     whole = absolute_module_name(imported, program.module_name(file), is_package(file))
     parts = whole.split(".")
     ours = any(".".join(parts[:count]) in program.modules for count in range(1, len(parts) + 1))
-    known = _is_of_a_library(whole) and not is_import_of(canonical_name(whole), "joining_imports")
+    known = is_of_a_library(whole) and not is_import_of(canonical_name(whole), "joining_imports")
     return not ours and not known
 
 
-def _is_of_a_library(name: str) -> bool:
+def is_of_a_library(name: str) -> bool:
     """Whether a module is Python's own, or of a library of which it is known what it does."""
     return name.partition(".")[0] in sys.stdlib_module_names or is_import_of(name, "plain_imports")

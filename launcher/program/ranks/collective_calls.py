@@ -501,12 +501,11 @@ class CollectivePaths:
     def _calls_of_objects(self) -> Mapping[ast.ClassDef, list[ast.Call]]:
         """Where objects of the program's classes are called, by their class."""
         found: dict[ast.ClassDef, list[ast.Call]] = {}
-        for file in self.program.files:
-            for call in file.calls:
-                named = isinstance(call.func, ast.Name | ast.Attribute)
-                made = self.program.value(call.func) if named else None
-                if isinstance(made, Made):
-                    found.setdefault(made.definition, []).append(call)
+        for call in self.program.evaluation.callers.calls_of_what_is_kept:
+            named = isinstance(call.func, ast.Name | ast.Attribute)
+            made = self.program.value(call.func) if named else None
+            if isinstance(made, Made):
+                found.setdefault(made.definition, []).append(call)
         return found
 
     def _handed_on(self, name: str) -> Iterator[ast.Call]:

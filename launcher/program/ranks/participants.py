@@ -60,9 +60,6 @@ _MAYBE_RANK_WORDS = ("zero", "proc", "save", "writer")
 Both only silence: where nobody knows, nothing is said. `epoch % args.save_every == 0` is known.
 """
 
-_UP_TO_CLASS = 4
-"""The factory of a field stands in a keyword, its call and an assignment of the class."""
-
 _PROCESS_WORDS = ("gpu", "device", "local", "single", "distrib", "ddp", "parallel", "multi")
 """In the names of what may be a rank, or tell a run of one process from one of several: `args.gpu == 0`.
 

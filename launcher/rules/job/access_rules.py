@@ -209,7 +209,6 @@ _COMMANDS = (
     "os.system",
 )
 _FETCHING = re.compile(r"\b(?:pip3? install|git clone|wget|curl|aws s3 (?:cp|sync))\b")
-_RANK = re.compile(r"rank|is_(?:main|master|local_main)", re.IGNORECASE)
 _OFFLINE = {
     "wandb": ("WANDB_MODE", "WANDB_DISABLED"),
     "hub": ("OFFLINE", "HF_HOME", "_CACHE", "cache_dir", "local_files_only"),

@@ -239,7 +239,7 @@ def _writes_of_urls(program: Program) -> Iterator[ast.Call]:
 
 WRITERS = dict.fromkeys(("numpy.save", "numpy.savez", "numpy.savez_compressed"), ("file", 0))
 """Functions that write a cache, and which argument is its file; torch.save is looked at as a checkpoint."""
-WRITING_METHODS = ("save", "save_to_disk", "to_csv", "to_parquet", "to_pickle", "tofile", "save_model")
+_WRITING_METHODS = ("save", "save_to_disk", "to_csv", "to_parquet", "to_pickle", "tofile", "save_model")
 """Methods of tables and tokenizers that write the file or folder which they are given first."""
 
 
@@ -256,13 +256,18 @@ def _caches(program: Program) -> Iterator[tuple[ast.Call, str]]:
     for call, path in opened_to_write(program):
         if is_made_once(program, call, path):
             yield call, "open"
+    for call in calls_of_writing_methods(program):
+        if is_made_once(program, call, call.args[0]):
+            yield call, ast.unparse(call.func)
+
+
+def calls_of_writing_methods(program: Program) -> Iterator[ast.Call]:
+    """Where a table or a tokenizer is written to the file or folder that it is given first."""
     for file in program.files:
-        for method in WRITING_METHODS:
+        for method in _WRITING_METHODS:
             for call in file.calls_of.get(method, ()):
-                known = program.qualified(call.func) or ""
-                others = known not in (*WRITERS, "torch.save") and call.args
-                if others and is_made_once(program, call, call.args[0]):
-                    yield call, ast.unparse(call.func)
+                if call.args and (program.qualified(call.func) or "") not in (*WRITERS, "torch.save"):
+                    yield call
 
 
 def opened_to_write(program: Program) -> Iterator[tuple[ast.Call, ast.expr]]:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import ast
 import builtins
 import re
-import sys
 from collections.abc import Iterator
 from itertools import islice
 
@@ -19,7 +18,7 @@ from launcher.program.index import (
     ancestors_in_function,
     last_name,
 )
-from launcher.program.program import Program, joining_calls
+from launcher.program.program import Program, is_of_a_library, joining_calls
 from launcher.program.ranks.collective_calls import may_be_collective
 from launcher.program.ranks.divergence import FunctionSummaries
 from launcher.program.ranks.guards import Guards, is_in_body
@@ -28,11 +27,11 @@ from launcher.program.ranks.reachability import Reachability
 from launcher.program.ranks.sequence import calls_behind
 from launcher.program.ranks.truths import Guard
 from launcher.program.surroundings.saves import is_a_cache, spelling_of_path
-from launcher.program.values import External, alternatives, is_import_of, is_path
+from launcher.program.values import External, alternatives, is_path
 from launcher.rules.script.data.downloads import (
     DATASETS,
     WRITERS,
-    WRITING_METHODS,
+    calls_of_writing_methods,
     fetches,
     is_made_once,
     opened_to_write,
@@ -148,11 +147,8 @@ def _writes(program: Program) -> Iterator[tuple[ast.Call, ast.expr, str]]:
         path = argument_of(call, "f", 1)
         if path is not None and is_a_cache(program, call):
             yield call, path, name
-    for file in program.files:
-        for method in WRITING_METHODS:
-            for call in file.calls_of.get(method, ()):
-                if call.args and (program.qualified(call.func) or "") not in (*WRITERS, "torch.save"):
-                    yield call, call.args[0], method
+    for call in calls_of_writing_methods(program):
+        yield call, call.args[0], last_name(call.func) or ""
 
 
 def _read_behind(program: Program, write: ast.Call, path: ast.expr, name: str) -> ast.Call | None:
@@ -221,8 +217,7 @@ def _is_of_ranks(name: str) -> bool:
     library, last = name.partition(".")[0], name.rpartition(".")[2]
     if name.startswith(_LIBRARIES_OF_RANKS):
         return not last.startswith(("get_", "is_", "local_", "global_"))
-    known = library in sys.stdlib_module_names or hasattr(builtins, library)
-    return not known and not is_import_of(name, "plain_imports")
+    return not is_of_a_library(name) and not hasattr(builtins, library)
 
 
 def _others_wait(program: Program, node: ast.AST, depth: int = 5) -> bool:

@@ -11,7 +11,7 @@ from launcher.failure_modes.model import Finding, Severity, Stage
 from launcher.failure_modes.registry import finds
 from launcher.program.call_graph import bind_arguments
 from launcher.program.dataflow import argument_of, has_star_arguments, origins
-from launcher.program.index import ancestors, class_of, file_of, last_name, parent_of, scope_of
+from launcher.program.index import ancestors, class_of, file_of, is_property, last_name, parent_of, scope_of
 from launcher.program.program import Program
 from launcher.program.ranks.guards import Guards
 from launcher.program.ranks.participants import Closure
@@ -541,9 +541,7 @@ def _uses_of_result(program: Program, statement: ast.AST, item: int | None) -> l
     if not isinstance(function, ast.FunctionDef | ast.AsyncFunctionDef):
         return []
     owner = class_of(function)
-    if owner is not None and any(
-        last_name(each) in ("property", "cached_property") for each in function.decorator_list
-    ):
+    if owner is not None and is_property(function):
         read = file_of(function).attributes.get(function.name, ())
         return [each for each in read if class_around(each) is owner]
     calls = [site.call for site in program.evaluation.callers.call_sites(function) or ()]
