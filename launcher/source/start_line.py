@@ -73,7 +73,8 @@ class StartLine:
     """One such command.
 
     `starter` is torchrun, accelerate, deepspeed, composer, mpi, shell or python; `by_srun` says that Slurm
-    starts it on each host. `hosts` and `processes` are what it says of numbers, None where it says nothing.
+    starts it on each host. `hosts` and `processes` are what it says of numbers, None where it says nothing;
+    torchrun's --standalone is one host.
     `script` is a path, or with `is_module` a module. `meets_at` is the address at which the ranks are told to
     meet, with its port or without, `configuration` the file of accelerate's settings. `lost` are options that
     a job file has no words for, `tasks` how many Slurm starts on each host, and `image` the container that it
@@ -271,7 +272,7 @@ def _started(starter: str, words: Sequence[Word]) -> StartLine | None:
         words[index],
         bool(flags & {"m", "module", "run_module_mode"}),
         tuple(words[index + 1 :]),
-        given.get(hosts),
+        Word("1") if "standalone" in flags else given.get(hosts),
         given.get(processes.get(starter, "nproc_per_node")),
         given.get("max_restarts"),
         next((given[name] for name in _MEETING_OPTIONS if name in given), None),

@@ -26,7 +26,7 @@ from launcher.program.ranks.reachability import surely_runs
 from launcher.program.surroundings.channels import option_with_default
 from launcher.program.surroundings.options import as_attribute, option_of
 from launcher.program.values import Constant, External
-from launcher.rules.job.code_rules import shell_commands, shell_text
+from launcher.rules.job.code_rules import shell_starts, shell_text
 from launcher.rules.job.subject import JobSubject
 from launcher.text.values import credential_in
 
@@ -528,14 +528,12 @@ def mlflow_is_in_the_jobs_region(subject: JobSubject) -> Iterator[Finding]:
 # Hosts that the strategy none starts beside each other: whether anything makes them one training.
 
 
-_TORCHRUN = re.compile(r"\btorchrun\b|-m\s+torch\.distributed\.(?:run|launch)\b")
 _TORCHRUN_WITH_OTHERS = (
     'Give torchrun --nnodes "$SM_HOST_COUNT" --node_rank "$SM_CURRENT_HOST_RANK" '
     '--master_addr "$SM_MASTER_ADDR" --master_port "$SM_MASTER_PORT", or name the Python script as the '
     "entry point with `strategy: torchrun`, which does so. Where each host is to train for itself, accept "
     "the finding with `ignore: [DIST008]`."
 )
-_ONE_HOST = re.compile(r"--standalone\b|--nnodes[ =]1(?::1)?(?!\S)")
 _KNOWS_ITS_HOSTS = re.compile(
     r"nnodes|num_nodes|PET_|\bRANK|WORLD_SIZE|MASTER_|SM_(?:HOSTS?|CURRENT|RESOURCE|TRAINING|NETWORK)|TF_CONFIG"
     r"|resourceconfig|init_process_group|init_device_mesh|jax\.distributed|distributed\.init|MultiWorker"
@@ -558,18 +556,17 @@ def _hosts_beside_each_other(subject: JobSubject) -> int:
 def shells_start_ranks_that_meet(subject: JobSubject) -> Iterator[Finding]:
     """torchrun in a shell script, on several hosts, as if each of them were alone."""
     hosts = _hosts_beside_each_other(subject)
-    commands = [each for each in shell_commands(subject) if _TORCHRUN.search(each)] if hosts else []
-    for command in commands:
-        alone = _ONE_HOST.search(command)
-        if alone is None and (
-            "$@" in command or _KNOWS_ITS_HOSTS.search(shell_text(subject).decode("utf-8", "replace"))
-        ):
+    knows_hosts = _KNOWS_ITS_HOSTS.search(shell_text(subject).decode("utf-8", "replace")) is not None
+    started = [each.start for each in shell_starts(subject)] if hosts else []
+    for start in (each for each in started if each.starter == "torchrun"):
+        is_alone = start.hosts is not None and start.hosts.text in ("1", "1:1")
+        if not is_alone and (knows_hosts or start.lost or start.script.is_open or "$" in start.script.text):
             continue
         yield distribution.RANKS_NEVER_MET.at(
             ("code", "entry_point"),
             f"{subject.source.entry_point_name} starts torchrun "
-            f"{f'with {alone[0]}' if alone else 'without --nnodes'} on each of the {hosts} hosts: {hosts} "
-            "trainings of one host each, which know nothing of each other",
+            f"{'for one host alone' if is_alone else 'without --nnodes'} on each of the {hosts} hosts: "
+            f"{hosts} trainings of one host each, which know nothing of each other",
             remedy=_TORCHRUN_WITH_OTHERS,
             severity=Severity.WARNING,
         )

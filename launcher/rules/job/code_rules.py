@@ -19,6 +19,7 @@ from launcher.planning.strategies.strategy import SHELL_ENDING
 from launcher.rules.job.requirement_rules import sure_imports
 from launcher.rules.job.subject import JobSubject, SourceSubject
 from launcher.source.folder_walk import SourceError, largest_entries, sizes_in_words
+from launcher.source.start_script import BatchJob, read_batch_script
 from launcher.source.tree import SourceTree, module_files, runnable_modules
 from launcher.text.values import nearest, size_in_words
 
@@ -282,11 +283,9 @@ def shell_script_is_run_by_what_it_names(subject: JobSubject) -> Iterator[Findin
     )
 
 
-def shell_commands(subject: SourceSubject) -> list[str]:
-    """The commands of the shell script that the job starts, without comments."""
-    lines = shell_text(subject).decode("utf-8", "replace").replace("\\\n", " ").split("\n")
-    plain = [each for each in lines if not each.lstrip().startswith("#")]
-    return [each for line in plain for each in re.split(r"[;|&]", line.partition(" #")[0])]
+def shell_starts(subject: SourceSubject) -> tuple[BatchJob, ...]:
+    """The commands of the shell script that the job starts that start a training."""
+    return read_batch_script(shell_text(subject).decode("utf-8", "replace")).starts
 
 
 def shell_text(subject: SourceSubject) -> bytes:
@@ -303,19 +302,18 @@ def shell_text(subject: SourceSubject) -> bytes:
 
 
 _MAKES_FILES = re.compile(r"\b(?:cd|pushd|cat|tee|cp|mv|curl|wget|git|tar|unzip|aws|pip)\b|>")
-_STARTERS = frozenset({"python", "python3", "torchrun", "accelerate", "deepspeed", "mpirun"})
 
 
 @finds(Stage.SPEC, training_script.ENTRY_POINT_MISSING)
 def shell_script_starts_what_is_packed(subject: SourceSubject) -> Iterator[Finding]:
     """A Python script by a relative path; a warning, and none where the shell script moves or makes files."""
-    commands = shell_commands(subject)
-    if any(map(_MAKES_FILES.search, commands)):
+    lines = shell_text(subject).decode("utf-8", "replace").split("\n")
+    if any(_MAKES_FILES.search(each) for each in lines if not each.lstrip().startswith("#")):
         return
     packed = {file.name for file in subject.source.files}
-    started = [words for each in commands if _STARTERS & set(words := each.split())]
-    scripts = [next((word for word in words if word.endswith(".py")), "/") for words in started]
-    for script in dict.fromkeys(scripts):
+    started = [each.start.script for each in shell_starts(subject) if not each.start.is_module]
+    scripts = [each.text for each in started if not each.is_open and "$" not in each.text]
+    for script in dict.fromkeys(each for each in scripts if each.endswith(".py")):
         if not script.startswith("/") and posixpath.normpath(script) not in packed:
             yield training_script.ENTRY_POINT_MISSING.at(
                 _ENTRY_POINT_FIELD,

@@ -42,7 +42,7 @@ from launcher.planning.settings import PLUGIN_CHOOSES_PROVIDER
 from launcher.planning.strategies.catalogue import TUNING_STRATEGIES
 from launcher.planning.strategies.strategy import SHELL_ENDING, TENSORFLOW
 from launcher.rules.job.access_rules import framework_of
-from launcher.rules.job.code_rules import shell_commands, shell_text
+from launcher.rules.job.code_rules import shell_starts, shell_text
 from launcher.rules.job.subject import GivenVariable, JobSubject
 from launcher.rules.shared_facts import (
     SWITCHED_ON,
@@ -193,10 +193,6 @@ def one_process_per_accelerator(subject: JobSubject) -> Iterator[Finding]:
         )
 
 
-_PER_HOST = re.compile(r"--(?:nproc[-_]per[-_]node|num_gpus)[ =](\d+)(?!\S)")
-_IN_ALL = re.compile(r"--num_processes[ =](\d+)(?!\S)")
-
-
 @finds(
     Stage.SPEC,
     distribution.PROCESSES_DIFFER_FROM_ACCELERATORS,
@@ -208,12 +204,12 @@ def shells_start_one_process_per_accelerator(subject: JobSubject) -> Iterator[Fi
     if facts is None or not facts.accelerators or subject.here:
         return
     started: list[tuple[int, int, str]] = []
-    for command in shell_commands(subject):
-        in_all = _IN_ALL.search(command) if "accelerate" in command else None
-        given = in_all or _PER_HOST.search(command)
-        if given is not None:
+    for start in (each.start for each in shell_starts(subject)):
+        given = "" if start.processes is None else start.processes.text
+        if given.isdecimal():
+            in_all = start.starter == "accelerate"
             devices = facts.processes_per_host * (hosts if in_all else 1)
-            started.append((int(given[1]), devices, "in all" if in_all else "on each host"))
+            started.append((int(given), devices, "in all" if in_all else "on each host"))
     if any(number == devices for number, devices, _ in started):
         return  # What is started otherwise prepares, or looks at what came out.
     for number, devices, where in started:

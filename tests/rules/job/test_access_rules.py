@@ -418,9 +418,9 @@ BY_SHELL = {"code_section": {"source_dir": "src", "entry_point": "run.sh"}, **NO
 @pytest.mark.parametrize(
     ("commands", "found"),
     [
-        ("torchrun --standalone --nproc_per_node 4 train.py", "with --standalone"),
+        ("torchrun --standalone --nproc_per_node 4 train.py", "for one host alone"),
         ("torchrun --nproc_per_node=4 train.py", "without --nnodes"),
-        ("python -m torch.distributed.run --nnodes=1 --nproc_per_node=4 train.py", "with --nnodes=1"),
+        ("python -m torch.distributed.run --nnodes=1 --nproc_per_node=4 train.py", "for one host alone"),
         ("torchrun --nnodes $SM_HOST_COUNT --nproc_per_node=4 train.py", None),
         ('torchrun "$@"', None),
         ("ranks=(--nnodes 2)\ntorchrun ${ranks[@]} train.py", None),

@@ -431,6 +431,9 @@ SHELL = {"code_section": {"source_dir": "src", "entry_point": "run.sh"}, "distri
     [
         ("torchrun --nnodes=2 --nproc_per_node=4 train.py", ["DIST001"]),
         ("torchrun --nnodes=2 --nproc_per_node 4 train.py", ["DIST001"]),
+        ("GPUS=4\ntorchrun --nnodes=2 --nproc_per_node=$GPUS train.py", ["DIST001"]),
+        ("bash -c 'torchrun --nnodes=2 --nproc_per_node=4 train.py'", ["DIST001"]),
+        ('torchrun --nproc_per_node=8 "$@" train.py', []),
         ("torchrun --standalone --nproc-per-node 16 train.py", ["DIST003", "DIST008"]),
         ("accelerate launch \\\n  --num_processes 8 train.py", ["DIST001"]),
         ("accelerate launch --num_processes 16 train.py", []),
