@@ -53,12 +53,14 @@ def as_attribute(option: str) -> str:
 @frozen
 class DeclaredOption:
     """An option, by `add_argument` or as the field of a class or the parameter of a function that a parser
-    is given, with its default, or what the program is started with; `value` is that where it is a literal."""
+    is given, with its default, or what the program is started with (`is_given`); `value` is that where it is
+    a literal, None where what is given is open."""
 
     name: str
     value: bool | int | float | str | None
     node: ast.AST
     default: ast.expr
+    is_given: bool = False
 
     @property
     def written(self) -> str:
@@ -77,8 +79,19 @@ def default_of_option(program: Program, node: ast.expr) -> DeclaredOption | None
 def option_of(program: Program, node: ast.expr) -> DeclaredOption | None:
     """The option that `args.workers` is; None where it is none, is declared twice, or set by the program."""
     found = _option_by_default(program, node)
-    given = None if found is None else given_in_words(program.words or (), found.name, found.node)
-    return found if found is None or given is None else _started_with(found, given)
+    return None if found is None else _in_run(program, found)
+
+
+def declared_option(program: Program, call: ast.Call, name: str) -> DeclaredOption | None:
+    """The option that a call declares by a name, with what the program is started with; None where it has no
+    default and is not given, or is declared by another name."""
+    found = _declared(program, call, name)
+    return None if found is None else _in_run(program, found)
+
+
+def _in_run(program: Program, option: DeclaredOption) -> DeclaredOption:
+    given = given_in_words(program.words or (), option.name, option.node)
+    return option if given is None else _started_with(option, given)
 
 
 def given_in_words(words: Sequence[str], name: str, declared: ast.AST | None = None) -> str | None:
@@ -105,6 +118,8 @@ def _started_with(option: DeclaredOption, given: str) -> DeclaredOption:
     value: bool | int | float | str | None = None
     if action in ("store_true", "store_false"):
         value = action == "store_true" if not given else None
+    elif action not in (None, "store") or (call and argument_of(call, "nargs") is not None):
+        value = None  # One of several, or a switch of the script's own.
     elif (name == "bool" or isinstance(option.value, bool)) and given.lower() in _SWITCHED:
         value = _SWITCHED[given.lower()]
     elif name in ("int", "float"):
@@ -112,7 +127,7 @@ def _started_with(option: DeclaredOption, given: str) -> DeclaredOption:
         value = None if number is None else int(given) if name == "int" else float(given)
     elif name == "str":
         value = given
-    return replace(option, value=value, default=like(option.default, ast.Constant(value)))
+    return replace(option, value=value, default=like(option.default, ast.Constant(value)), is_given=True)
 
 
 _SWITCHED = {"true": True, "yes": True, "1": True, "false": False, "no": False, "0": False}
@@ -134,7 +149,7 @@ def _option_by_default(program: Program, node: ast.expr) -> DeclaredOption | Non
     if any(map(is_parsed_field, fields)) and not declared:
         given = [each.value for each in fields if each.value is not None]
         return _option_with(node.attr, given[0], given[0]) if len(given) == 1 else None
-    found = [option for call in declared if (option := _declared(call, node.attr)) is not None]
+    found = [option for call in declared if (option := _declared(program, call, node.attr)) is not None]
     return found[0] if len(found) == 1 else None
 
 
@@ -156,7 +171,7 @@ def _is_set_by_program(program: Program, option: ast.Attribute) -> bool:
     return any(each == owner or not isinstance(each, others) for each in values)
 
 
-def _declared(call: ast.Call, name: str) -> DeclaredOption | None:
+def _declared(program: Program, call: ast.Call, name: str) -> DeclaredOption | None:
     names = [
         each.value for each in call.args if isinstance(each, ast.Constant) and isinstance(each.value, str)
     ]
@@ -168,7 +183,10 @@ def _declared(call: ast.Call, name: str) -> DeclaredOption | None:
     action = getattr(argument_of(call, "action"), "value", None)
     if default is None and action in ("store_true", "store_false"):
         default = like(call, ast.Constant(action == "store_false"))
-    elif default is None and not any(each.arg in ("action", "required", None) for each in call.keywords):
+    elif default is None and (
+        not any(each.arg in ("action", "required", None) for each in call.keywords)
+        or given_in_words(program.words or (), name, call) is not None
+    ):
         default = like(call, ast.Constant(None))
     return None if default is None else _option_with(name, call, default)
 

@@ -58,8 +58,8 @@ from launcher.program.ranks.reachability import Reachability, never_runs
 from launcher.program.spellings import MOST_SPELLINGS, NOT_WRITTEN, spellings
 from launcher.program.surroundings.options import (
     SET_ANYWAY,
-    as_attribute,
     declared_in_run,
+    declared_option,
     given_in_words,
     option_of,
 )
@@ -623,17 +623,10 @@ class JobRun:
         calls = declared_in_run(self.program, name)
         if len(calls) != 1 or has_star_arguments(calls[0]):
             return None
-        action = constant_argument(self.program, argument_of(calls[0], "action"))
-        given = given_option(self.job, _given_name(calls[0]) or name, calls[0])
-        if given is not None:
-            switched = action is not None and action.value == "store_true" and given == ""
-            return Constant(True) if switched else None if action else self._converted(calls[0], given)
-        if action is not None and action.value in ("store_true", "store_false"):
-            return Constant(action.value == "store_false")
-        default = argument_of(calls[0], "default")
-        if default is None and argument_of(calls[0], "required") is not None:
+        option = declared_option(self.program, calls[0], name)
+        if option is None or (option.is_given and option.value is None):
             return None
-        return Constant(None) if default is None else self.value(default)
+        return self.value(option.default) if option.value is None else Constant(option.value)
 
     def options_leaving_out(self, call: ast.Call) -> list[ast.Call]:
         """Where `--local_rank` is declared, if no process comes to a call because of a test of that: only
@@ -648,22 +641,6 @@ class JobRun:
         left_out = self.strategy == "torchrun" and never_runs(self.program, call, self.truth)
         by_option = left_out and not never_runs(self.program, call, known_besides)
         return self.program.evaluation.attributes.options.handed_over if by_option else []
-
-    def _converted(self, option: ast.Call, given: object) -> Constant | None:
-        """What a parser makes of a value of the job, which comes to it as text."""
-        kind = argument_of(option, "type")
-        if given is None or (kind is not None and self.program.value(kind) not in _TYPES):
-            return None
-        text = str(given)
-        if kind is not None and self.program.value(kind) == External("int"):
-            return _whole_number(text)
-        return Constant(text)
-
-
-def _given_name(option: ast.Call) -> str | None:
-    """The name by which an option is given, where it is kept by another one or not."""
-    words = [str(getattr(each, "value", "")) for each in option.args]
-    return next((as_attribute(each) for each in words if each.startswith("--")), None)
 
 
 def may_run(run: JobRun, node: ast.expr, deepest: int = 4) -> bool:
@@ -688,9 +665,6 @@ def may_run(run: JobRun, node: ast.expr, deepest: int = 4) -> bool:
 def _whole_number(text: str) -> Constant | None:
     """What `int` makes of a text such as `-1`; None where it is no number."""
     return Constant(int(text)) if text.removeprefix("-").isdecimal() else None
-
-
-_TYPES = (External("int"), External("str"))
 
 
 def named_variable(program: Program, key: ast.expr) -> str | None:
