@@ -9,6 +9,7 @@ from functools import cached_property
 from launcher.program.index import (
     Binding,
     BindingKind,
+    FileIndex,
     ProgramFiles,
     file_of,
     last_name,
@@ -224,7 +225,7 @@ class ParserOptions:
         """
         found: dict[str, list[ast.Call]] = {}
         for file in self.files.mentioning("add_argument"):
-            for call in file.calls_of.get("add_argument", ()):
+            for call in declaring_calls(file):
                 name = self._name_of_option(call)
                 if name is not None:
                     found.setdefault(name, []).append(call)
@@ -245,13 +246,19 @@ class ParserOptions:
     def handed_over(self) -> list[ast.Call]:
         """Where the option is declared that launchers hand over, `--local_rank`, under whatever name."""
         files = self.files.mentioning("add_argument")
-        calls = (each for file in files for each in file.calls_of.get("add_argument", ()))
+        calls = (each for file in files for each in declaring_calls(file))
         return [each for each in calls if _is_handed_over(each)]
 
     def defaults(self, name: str) -> list[ast.expr]:
         """The defaults that are declared for an option."""
         calls = self.declared.get(name, ())
         return [each.value for call in calls for each in call.keywords if each.arg == "default"]
+
+
+def declaring_calls(file: FileIndex) -> list[ast.Call]:
+    """The calls that declare options of a parser, by whatever name: `arg = parser.add_argument`."""
+    names = ("add_argument", *file.aliases.get("add_argument", ()))
+    return [call for name in names for call in file.calls_of.get(name, ())]
 
 
 def _is_handed_over(option: ast.Call) -> bool:

@@ -38,6 +38,7 @@ from launcher.program.index import (
 from launcher.program.program import Program
 from launcher.program.ranks.reachability import Reachability, surely_runs
 from launcher.program.ranks.training_loops import written_turns
+from launcher.program.records import declaring_calls
 from launcher.program.values import (
     UNKNOWN,
     Constant,
@@ -282,9 +283,8 @@ def _declare_words(program: Program, key: ast.AST, parser: ScriptParser, seen: s
 
     for file in program.files:
         others = [each for each in file.attributes.get("add_argument", ()) if not _is_called(each)]
-        names = ["add_argument", *file.aliases.get("add_argument", ())]
-        parser.knows_all &= len(others) < len(names)
-        for call in (each for name in names for each in file.calls_of.get(name, ()) if reaches(each)):
+        parser.knows_all &= len(others) <= len(file.aliases.get("add_argument", ()))
+        for call in filter(reaches, declaring_calls(file)):
             made = _receivers(program, call)
             if made is None or key in made:
                 turns = [_argparse_words(program, each) for each in written_turns(program, call)]

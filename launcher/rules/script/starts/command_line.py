@@ -17,6 +17,7 @@ from launcher.program.dataflow import argument_of, constant_argument, has_star_a
 from launcher.program.index import file_of
 from launcher.program.program import Program
 from launcher.program.ranks.reachability import surely_runs
+from launcher.program.records import declaring_calls
 from launcher.program.surroundings.shell_starts import ShellStart, ShellStarts
 from launcher.program.values import UNKNOWN, External, Instance, alternatives
 from launcher.rules.script.configuration_files import ConfigurationFiles, reads_entry, words_of
@@ -58,7 +59,7 @@ def switches_can_be_switched_off(program: Program) -> Iterator[Finding]:
     ):
         return
     for file in program.files:
-        for call in file.calls_of.get("add_argument", ()):
+        for call in declaring_calls(file):
             kind = argument_of(call, "type")
             if kind is None or program.value(kind) != External("bool") or not _is_argparse(program, call):
                 continue
