@@ -576,7 +576,7 @@ class _Difference:
                 if isinstance(loop, ast.For) and isinstance(loop.iter, ast.Call) and _trains(loop):
                     name, target = self.program.qualified(loop.iter.func), loop.target
                     first = target.elts[0] if isinstance(target, ast.Tuple) else None
-                    if name in _COUNTING and (name != "enumerate" or last_name(first) == node.id):
+                    if name in _COUNTING and (name != "enumerate" or getattr(first, "id", "") == node.id):
                         return True
             elif binding.kind is BindingKind.CHANGED and isinstance(node, ast.Attribute):
                 return isinstance(binding.value, ast.Constant)
@@ -637,6 +637,11 @@ def _reason_of_draw(program: Program, call: ast.Call) -> str | None:
     if any(_is_of_a_rank(program, given) for seed in seeds for given in all_arguments(seed)):
         return _BY_OWN_DRAW
     return _BY_DRAW if seeding or library == "torch" else _BY_OWN_DRAW
+
+
+def draws_for_itself(program: Program, call: ast.Call) -> bool:
+    """Whether a call draws a number from a generator that is not seeded alike on all ranks."""
+    return _reason_of_draw(program, call) == _BY_OWN_DRAW
 
 
 def _is_of_a_rank(program: Program, node: ast.expr) -> bool:
