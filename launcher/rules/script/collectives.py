@@ -38,6 +38,7 @@ from launcher.program.ranks.divergence import (
     may_run_collectives,
 )
 from launcher.program.ranks.guards import Guards, ends_block
+from launcher.program.ranks.model_averaging import reduces_by_hand
 from launcher.program.ranks.truths import Guard
 from launcher.program.values import (
     DDP,
@@ -46,7 +47,7 @@ from launcher.program.values import (
     Made,
 )
 from launcher.rules.script.findings import finding_at, move_to_every_rank, related_at
-from launcher.rules.script.gradients import REDUCING, reduces_by_hand
+from launcher.rules.script.gradients import REDUCING
 
 _ALIKE = frozenset(
     {
