@@ -24,8 +24,10 @@ from launcher.program.dataflow import (
 from launcher.program.index import (
     FunctionNode,
     ancestors,
+    ancestors_in_function,
     file_of,
     last_name,
+    parameters_of,
     parent_of,
     scope_of,
 )
@@ -39,6 +41,7 @@ from launcher.program.ranks.divergence import (
 )
 from launcher.program.ranks.guards import Guards, ends_block
 from launcher.program.ranks.model_averaging import reduces_by_hand
+from launcher.program.ranks.training_loops import Loop, calls_in, runs_wrapped_model
 from launcher.program.ranks.truths import Guard
 from launcher.program.values import (
     DDP,
@@ -237,11 +240,12 @@ def _in_handlers(program: Program) -> Iterator[_Handled]:
                 assert isinstance(statement, ast.Try | ast.TryStar)
                 inside = [*statement.body, *statement.orelse, *_blocks_around_yield(program, statement)]
                 waited = collectives_run_by(program, inside)
+                others_wait = bool(waited) or _others_go_on(program, statement)
                 for handler in statement.handlers:
                     if not _alike(handler.type):
                         for run in collectives_run_by(program, handler.body):
                             if not _tries_again(program, run):
-                                yield _Handled(run, "except", handler.lineno, bool(waited))
+                                yield _Handled(run, "except", handler.lineno, others_wait)
                 yield from _in_last_block(program, statement, statement.finalbody, waited, "finally")
         for definition in file.classes:
             for each in definition.body:
@@ -251,6 +255,19 @@ def _in_handlers(program: Program) -> Iterator[_Handled]:
                     for failed in (one for one in each.body if _asks_for_exception(one, each)):
                         for run in collectives_run_by(program, failed.body):
                             yield _Handled(run, "__exit__", failed.lineno, bool(waited))
+
+
+def _others_go_on(program: Program, statement: ast.Try | ast.TryStar) -> bool:
+    """Whether the ranks that come through a `try` go on to a backward pass in its loop, or run in it whatever
+    a decorator is put on."""
+    loop = next((each for each in ancestors_in_function(statement) if isinstance(each, Loop)), None)
+    if loop is not None and runs_wrapped_model(program, loop):
+        return True
+    scope = scope_of(statement).function
+    outer = None if scope is None or scope.parent is None else scope.parent.node
+    decorated = {each.arg for each in parameters_of(outer)} if isinstance(outer, ast.FunctionDef) else set()
+    called = {last_name(each.func) for inner in statement.body for each in calls_in(inner)}
+    return bool(decorated & called)
 
 
 def _in_last_block(

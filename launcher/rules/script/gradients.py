@@ -596,7 +596,7 @@ def gradients_are_reduced(program: Program) -> Iterator[Finding]:
     """
     groups = [call for call, _ in program.calls(INIT_PROCESS_GROUP)]
     samplers = [call for call, _ in program.calls("torch.utils.data.DistributedSampler")]
-    parting = samplers or [*_parts_by_rank(program)]
+    parting: list[ast.expr] = [*samplers] or [*_parts_by_rank(program)]
     if not groups or not parting or program.unread or _may_reduce(program):
         return
     if not any(

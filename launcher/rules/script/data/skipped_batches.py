@@ -67,8 +67,9 @@ def batches_are_skipped_together(program: Program) -> Iterator[Finding]:
             yield _skipping(test, leaving)
     for file in program.files:
         for each in file.statements.get(ast.For, ()):
-            if isinstance(each, ast.For) and (test := _filter_of(loaders, each)) is not None:
-                yield _skipping(test, each)
+            taking = _filter_of(loaders, each) if isinstance(each, ast.For) else None
+            if taking is not None:
+                yield _skipping(taking, each)
 
 
 def _skipping(test: ast.expr, leaving: ast.stmt) -> Finding:
@@ -129,8 +130,7 @@ def _own_exits(
     with the test."""
     program = loaders.program
     own = made_of_own(program, block, own)
-    trains = isinstance(block, ast.For) and loaders.trains(block.body)
-    others = _FINITE if trains else frozenset[str]()
+    others = _FINITE if loaders.trains(block.body) else frozenset[str]()
     for node in ast.walk(block):
         if isinstance(node, ast.If) and not node.orelse and isinstance(block, ast.For):
             trained = _steps_in(loaders, node.body) and not _steps_in(
