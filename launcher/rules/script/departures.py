@@ -150,9 +150,10 @@ def _seen_alone(program: Program, test: ast.expr, loop: Loop | ast.FunctionDef) 
         return None
     if any(_is_loss(program, each, loop) for each in map(unequal_to_itself, parts) if each is not None):
         return "the loss is this rank's own"
-    for part in (each for each in parts if isinstance(each, ast.Attribute)):
-        for binding in program.evaluation.sources(part):
-            if is_property(binding.node) and _reads_a_clock(program, Defined(binding.node)):
+    for read in (each for each in parts if isinstance(each, ast.Attribute)):
+        for binding in program.evaluation.sources(read):
+            node = binding.node if is_property(binding.node) else None
+            if isinstance(node, ast.FunctionDef) and _reads_a_clock(program, Defined(node)):
                 return "the ranks' clocks differ"
     if any(_is_raised_by_signal(program, each) for each in parts):
         return "a signal comes to each process at its own moment"
