@@ -138,8 +138,7 @@ def entry_point_has_a_worker_function(subject: ScriptSubject) -> Iterator[Findin
     if str(subject.job.distribution.strategy) != "torch_xla":
         return
     held = [each.node for each in entry.module.bindings.get("_mp_fn", ())]
-    imported = [each for each in held if not _is_of_the_started(each)]
-    if not imported and not entry.stars:
+    if all(map(_is_of_the_started, held)) and not entry.stars:
         spawned = [call.args[0] for call, _ in subject.program.calls(*SPAWNS) if call.args]
         workers = [each.node for each in map(subject.program.value, spawned) if isinstance(each, Defined)]
         near = [each for each in entry.functions if each.name == "_mp_fn"]  # A method, or under the guard.
