@@ -270,15 +270,16 @@ class CallGraph:
         return names
 
     def _reads_of_property(self, name: str, method: FunctionNode) -> Iterator[CallSite | None]:
-        """Where a property of objects of its class is read, which runs it; None where it may be one."""
+        """Where a property of objects of its class is read, which runs it, surely or maybe."""
         for file in self.files.mentioning(name):
             for use in file.attributes.get(name, ()):
                 if self._is_object(use.value, method):
                     yield CallSite(read_as_call(use), {})
                 elif getattr(parent_of(use), "func", None) is not use and any(
-                    isinstance(each, Nothing) for each in alternatives(self.value(use.value))
+                    isinstance(each, Nothing) or str(getattr(each, "name", "")).startswith(_CONTAINERS)
+                    for each in alternatives(self.value(use.value))
                 ):
-                    yield None
+                    yield CallSite(read_as_call(use), {}, is_sure=False)
 
     def _calls_of_objects(self, method: FunctionNode) -> Iterator[CallSite | None]:
         """The calls `saver(model)` of objects of a method's class; None where there seem to be none."""
@@ -586,6 +587,10 @@ def bind_arguments(function: FunctionNode, call: ast.Call, bound: bool) -> dict[
         found[function.args.vararg.arg] = like(call, ast.Tuple(call.args[len(positional) :], ast.Load()))
     names = {each.arg for each in parameters_of(function)}
     return found | {name: each.value for each in call.keywords if (name := each.arg) and name in names}
+
+
+_CONTAINERS = ("dict.", "list.", "collections.")
+"""How the names begin of what is in a table or list of Python's own, of which nothing else is known."""
 
 
 def _site_of(function: FunctionNode, call: ast.Call, spelled: ast.Call, bound: bool) -> CallSite:

@@ -138,15 +138,15 @@ def entry_point_has_a_worker_function(subject: ScriptSubject) -> Iterator[Findin
     if str(subject.job.distribution.strategy) != "torch_xla":
         return
     held = [each.node for each in entry.module.bindings.get("_mp_fn", ())]
-    imported = [each for each in held if not _is_of_the_started(each)]
-    if not imported and not entry.stars:
+    if all(map(_is_of_the_started, held)) and not entry.stars:
         spawned = [call.args[0] for call, _ in subject.program.calls(*SPAWNS) if call.args]
         workers = [each.node for each in map(subject.program.value, spawned) if isinstance(each, Defined)]
-        yield finding_at(
-            training_compiler.NO_MP_FN,
-            workers[0] if workers else entry.tree,
-            "the launcher of torch_xla imports the script and calls _mp_fn(index), which it does not have",
+        near = [each for each in entry.functions if each.name == "_mp_fn"]  # A method, or under the guard.
+        message = (
+            "the launcher of torch_xla imports the script and calls _mp_fn(index), which it does not have"
         )
+        message += " as a function of the module" if near else ""
+        yield finding_at(training_compiler.NO_MP_FN, [*near, *workers, entry.tree][0], message)
     only = held[0] if len(held) == 1 else None
     if isinstance(only, ast.FunctionDef) and not only.decorator_list:
         lacking = [each.arg for each in positional_of(only)[1:] if default_of(only, each.arg) is None]

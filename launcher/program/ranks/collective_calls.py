@@ -25,6 +25,7 @@ from launcher.program.index import (
     BindingKind,
     FunctionNode,
     ancestors,
+    class_of,
     file_of,
     is_property,
     last_name,
@@ -39,6 +40,7 @@ from launcher.program.ranks.truths import Guard
 from launcher.program.surroundings.sharding import Sharding
 from launcher.program.values import (
     LIBRARY_TABLES,
+    UNKNOWN,
     Constant,
     Defined,
     Dictionary,
@@ -73,6 +75,12 @@ _METHODS_OF_DATA = (
     }
 )
 """Methods of tensors, of loggers and of texts and tables, none of which waits for other ranks."""
+
+_METHODS_OF_MANY = frozenset(
+    {"add", "close", "eval", "fit", "forward", "get", "join", "load", "log", "put", "run", "save", "setup"}
+    | {"step", "stop", "sync", "train", "update", "wait", "write", "reduce", "gather", "broadcast", "barrier"}
+)
+"""Methods that objects of many libraries have, too, so that the name does not say whose one is."""
 
 _ASSIGNMENTS_TO_MODEL = 3
 """So many assignments lead at most from a loss to the model: `out = model(x)`, `loss = f(out)`."""
@@ -165,10 +173,18 @@ class CollectiveCalls:
         collective = COLLECTIVES.get(
             name or (_OF_ONE_LIBRARY.get(named, "") if value is Nothing.UNKNOWN else "")
         )
+        if name is not None and name.startswith("torchmetrics.") and name.endswith(".compute"):
+            collective = _METRIC if self._syncs_metric(call) else None
         if collective is None or not communicates(self.program, call, collective):
             return None
         known, ranks = self._group(call, collective, environment)
         return CollectiveRun(collective, call, call, ranks, known)
+
+    def _syncs_metric(self, compute: ast.Call) -> bool:
+        """Whether a metric asks all ranks for what they have seen, which is the default of torchmetrics."""
+        owner = compute.func.value if isinstance(compute.func, ast.Attribute) else compute
+        made = self.program.value(owner)
+        return isinstance(made, Instance) and argument_of(made.call, "sync_on_compute") is None
 
     def _reduces(self, loss: ast.expr, depth: int) -> bool:
         """Whether a loss comes from a call of a model whose gradients the ranks reduce together."""
@@ -201,8 +217,21 @@ class CollectiveCalls:
             return [(method, None)], True
         values = alternatives(self.program.evaluation.value(call.func, environment))
         defined = [each for each in values if isinstance(each, Defined)]
+        if not defined and values == (UNKNOWN,) and self.paths.contains(statement_of(call)):
+            named = self._methods_of_name(call)
+            return [(each, None) for each in named], bool(named)
         found = [each for each in (self._called(value, call, environment) for value in defined) if each]
         return found, len(values) == 1 or self._belongs_to_loop(call.func)
+
+    def _methods_of_name(self, call: ast.Call) -> list[ast.FunctionDef]:
+        """The methods that a call of an object runs of which nobody knows the class: those of its name, where
+        the program has no other and all of them may wait for other ranks."""
+        name = call.func.attr if isinstance(call.func, ast.Attribute) else ""
+        if not name or name in _METHODS_OF_MANY or name in _METHODS_OF_DATA:
+            return []
+        found = [each for file in self.program.files for each in file.functions if each.name == name]
+        held = [each for each in found if isinstance(each, ast.FunctionDef) and class_of(each) is not None]
+        return held if len(held) == len(found) and all(map(self.matters, held)) else []
 
     def _belongs_to_loop(self, method: ast.expr) -> bool:
         """Whether a method is one of a loop's variable: `hook.close`, `getattr(hook, name)` by a name."""
@@ -479,8 +508,9 @@ class CollectivePaths:
         """The calls of objects whose `__call__` or forward pass a method is, and the reads of a property."""
         if method in self.methods.values():
             return
-        reads = self.program.evaluation.callers.call_sites(method) if is_property(method) else ()
-        found = [each.call for each in reads or ()]
+        # Also of what nobody knows: no other attribute is likely to have the name of what waits for ranks.
+        reads = self.program.evaluation.callers.possible_sites(method) if is_property(method) else ()
+        found = [each.call for each in reads]
         name = getattr(method, "name", "")
         for definition, calls in self._calls_of_objects.items() if name in _CALLED_ON_OBJECTS else ():
             if self._runs_when_called(definition) is method:
@@ -680,6 +710,8 @@ _OF_ONE_LIBRARY: Mapping[str | None, str] = {
 }
 """Methods that no other library's objects have: whose is known where nobody knows the object."""
 
+_METRIC = Collective("torchmetrics.Metric.compute", "compute")
+
 BACKWARD = Collective("torch.Tensor.backward", "backward")
 """The backward pass of a loss that comes from a model whose gradients all ranks reduce."""
 
@@ -693,7 +725,7 @@ def collective_last_names(modules: Iterable[str]) -> set[str]:
 
 
 _LAST_NAMES: dict[str, set[str]] = {}
-for _collective_name in (*COLLECTIVES, BACKWARD.name):
+for _collective_name in (*COLLECTIVES, BACKWARD.name, _METRIC.name):
     _LAST_NAMES.setdefault(_collective_name.partition(".")[0], set()).add(_collective_name.rpartition(".")[2])
 
 

@@ -12,11 +12,10 @@ Where a wrapped model is trained (`wrapped_training_loops`), every rank must tak
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 
 from launcher.frozen import frozen
-from launcher.program.dataflow import all_arguments, origins
 from launcher.program.index import (
     FunctionNode,
     ancestors,
@@ -28,14 +27,12 @@ from launcher.program.index import (
 from launcher.program.program import Program
 from launcher.program.ranks.collective_calls import BACKWARD, CollectiveCalls, CollectiveRun
 from launcher.program.ranks.guards import Guards, is_in_body
-from launcher.program.ranks.training_loops import iterated_object
 from launcher.program.ranks.truths import Guard, Truth, negate
 from launcher.program.values import (
     Constant,
     Defined,
     Environment,
     External,
-    Instance,
     Made,
     RankKind,
     RankValue,
@@ -558,128 +555,3 @@ def merge_arms(body: Block, other: Block) -> Block:
     both = [run for run in body.must if run.short_name in in_other]
     rest = [run for run in (*body.everything, *other.everything) if run not in both]
     return Block(both, rest, [*body.leaving, *other.leaving])
-
-
-# What surely differs between the ranks.
-
-
-BY_RANK = "by the rank"
-_FACTS = frozenset(
-    {
-        "any",
-        "all",
-        "item",
-        "sum",
-        "max",
-        "min",
-        "amax",
-        "amin",
-        "mean",
-        "numel",
-        "norm",
-        "std",
-        "var",
-        "median",
-    }
-    | {"prod", "argmax", "argmin", "count_nonzero"}
-)
-"""What makes one number of a tensor: methods, and functions of torch."""
-
-_DRAWING = ("random.", "numpy.random.", "torch.rand", "torch.bernoulli")
-"""How the names of what draws random numbers begin."""
-
-
-@frozen
-class Difference:
-    """What differs between the ranks in a function that works on their parts of a batch.
-
-    `given` is what its calls give its parameters; of the other parameters the values are the rank's own.
-    """
-
-    program: Program
-    function: ast.FunctionDef
-    given: Mapping[str, Sequence[ast.expr]]
-
-    def reason(self, node: ast.expr | None, depth: int = 8) -> str | None:
-        """Why a number, a truth or a key is not the same on all ranks; None where it may be."""
-        if node is None or not depth:
-            return None
-        by_rank = self.program.analysis(Guards).guard(node)
-        if by_rank is not None or isinstance(self.program.value(node), RankValue):
-            return BY_RANK
-        parts: Sequence[ast.expr] = []
-        match node:
-            case ast.Compare(ops=[ast.Is() | ast.IsNot()], comparators=[ast.Constant(value=bool())]):
-                parts = [node.left]
-            case ast.Compare(ops=[ast.Is() | ast.IsNot(), *_]):
-                pass
-            case ast.Compare() | ast.BoolOp() | ast.UnaryOp() | ast.BinOp() | ast.IfExp() | ast.Subscript():
-                parts = [each for each in ast.iter_child_nodes(node) if isinstance(each, ast.expr)]
-            case (
-                ast.NamedExpr(value=inner)
-                | ast.Call(func=ast.Name(id="bool" | "int" | "float"), args=[inner])
-            ):
-                parts = [inner]
-            case ast.Name():
-                parts = self._made_of(node)
-            case ast.Attribute():
-                parts = self._origins_of(node)
-            case ast.Call():
-                if _draws_for_itself(self.program, node):
-                    return "by a number that each rank draws for itself"
-                owner = node.func.value if isinstance(node.func, ast.Attribute) else None
-                if owner is not None and last_name(node.func) in _FACTS:
-                    is_function = self.program.value(owner) == External("torch") and bool(node.args)
-                    if self._is_of_the_batch(node.args[0] if is_function else owner, depth):
-                        return "by what is in its own part of the batch"
-                parts = [*([] if owner is None else [owner]), *self._origins_of(node)]
-        return next((found for each in parts if (found := self.reason(each, depth - 1))), None)
-
-    def _origins_of(self, node: ast.expr) -> Sequence[ast.expr]:
-        """What makes an attribute, by a property too, or the result of a function of the program."""
-        return [each for each in origins(self.program, node) if each is not None and each is not node]
-
-    def _made_of(self, name: ast.Name) -> Sequence[ast.expr]:
-        sources = self.program.evaluation.sources(name)
-        if any(each.node in self.function.args.args for each in sources):
-            return self.given.get(name.id, ())
-        return [each.value for each in sources if each.value is not None and each.item is None]
-
-    def _is_of_the_batch(self, node: ast.expr, depth: int) -> bool:
-        """Whether a tensor is made of what the function is given, or of what a loader gives a loop."""
-        for part in ast.walk(node):
-            for each in self.program.evaluation.sources(part) if isinstance(part, ast.Name) else ():
-                if each.node in self.function.args.args[1:]:
-                    return True
-                loop = each.node if isinstance(each.node, ast.For) else None
-                if loop and iterated_object(self.program, loop).name == "torch.utils.data.DataLoader":
-                    return True
-                if each.value is not None and depth and self._is_of_the_batch(each.value, depth - 1):
-                    return True
-        return False
-
-
-def _draws_for_itself(program: Program, call: ast.Call) -> bool:
-    """Whether a call draws a number from a generator that is not seeded alike on all ranks.
-
-    torch's begins with the same seed in each process, those of Python and NumPy do not.
-    """
-    name = program.qualified(call.func) or ""
-    if not name.startswith(_DRAWING) or "seed" in name:
-        return False
-    owner = program.value(call.func.value) if isinstance(call.func, ast.Attribute) else None
-    if isinstance(owner, Instance):
-        seeds = all_arguments(owner.call)
-        return not seeds or any(_is_of_a_rank(program, each) for each in seeds)
-    calls_of = [item for file in program.files for item in file.calls_of.items()]
-    seeding = [call for last, calls in calls_of if "seed" in last for call in calls]
-    library = name.partition(".")[0]
-    own = [each for each in seeding if (program.qualified(each.func) or "").startswith(f"{library}.")]
-    if any(_is_of_a_rank(program, given) for each in own for given in all_arguments(each)):
-        return True
-    return not seeding and library != "torch"
-
-
-def _is_of_a_rank(program: Program, node: ast.expr) -> bool:
-    parts = (each for each in ast.walk(node) if isinstance(each, ast.expr))
-    return any(isinstance(program.value(each), RankValue) for each in parts)

@@ -19,9 +19,11 @@ from launcher.program.index import (
     FunctionNode,
     ancestors,
     ancestors_in_function,
+    file_of,
     is_property,
     last_name,
     parent_of,
+    scope_of,
 )
 from launcher.program.program import Program
 from launcher.program.ranks.truths import (
@@ -48,6 +50,7 @@ from launcher.program.values import (
     RankValue,
     Value,
     WorldSize,
+    alternatives,
 )
 
 _BLOCKS = ("body", "orelse", "finalbody")
@@ -307,13 +310,48 @@ class Guards:
                 return True
             if called.name == "bool" and test.args:
                 return self.truth(test.args[0], environment)
+            if called.name in ("any", "all") and test.args:
+                return self._truth_of_elements(test.args[0], environment)
             if called.name in MAIN_PROCESS_TESTS:
                 return self._test_of_library(called, test)
         if isinstance(called, Defined) and not isinstance(called.node, ast.ClassDef):
+            alone = self._told_by_some(called.node)
+            if alone is not None:
+                return replace(alone, test=test)
             inside = self.evaluation.calls.environment_of(called, test, environment)
             found = self._returned_by(called.node, inside)
             return replace(found, test=test) if isinstance(found, Guard) else found
         return self._truth_of_value(self.evaluation.value(test, environment), test)
+
+    def _told_by_some(self, function: FunctionNode) -> Guard | None:
+        """The ranks on which alone a decorated function says something, and may say yes: elsewhere it gives
+        None."""
+        guard = self.decorator_guard(function)
+        given = [each.value for each in file_of(function).returns_of.get(function, ())] if guard else []
+        says = any(each is not None and not isinstance(each, ast.Constant) for each in given)
+        return replace(guard, exact=False) if guard is not None and says else None
+
+    def _truth_of_elements(self, listed: ast.expr, environment: Environment | None) -> Truth:
+        """Whether anything in a list is true, where some ranks alone may say so: of `any(verdicts)`, and
+        `verdicts = [hook.end() for hook in hooks]`."""
+        made = origins(self.program, listed)
+        only = made[0] if len(made) == 1 else None
+        if not isinstance(only, ast.ListComp | ast.GeneratorExp):
+            return None
+        truth = self.truth(only.elt, environment)
+        if isinstance(truth, Guard) or not isinstance(only.elt, ast.Call):
+            return truth if isinstance(truth, Guard) else None
+        values = alternatives(self.evaluation.value(only.elt.func, environment))
+        functions = [each.node for each in values if isinstance(each, Defined)]
+        if not functions and isinstance(only.elt.func, ast.Attribute):
+            name = only.elt.func.attr
+            functions = [one for file in self.program.files for one in file.functions if one.name == name]
+        told = [self._told_by_some(each) for each in functions if isinstance(each, FunctionNode)]
+        guards = [each for each in told if each is not None]
+        others = [each for each, guard in zip(functions, told, strict=False) if guard is None]
+        silent = not any(file_of(each).returns_of.get(each) for each in others)
+        alike = all(each.same_ranks(guards[0]) for each in guards)
+        return guards[0] if guards and silent and alike else None
 
     def _test_of_library(self, called: External, test: ast.Call) -> Truth:
         """The truth of a library's test of one rank, which may ask for that of each host or of all."""
@@ -358,8 +396,17 @@ class Guards:
                 other = self._returned([*statement.orelse, *rest], environment)
                 if one.raises or other.raises:
                     return other if one.raises else one
-                return _Returned(True, choose_truth(condition, one.truth, other.truth))
+                chosen = choose_truth(condition, one.truth, other.truth)
+                return _Returned(True, self._told_beside(condition, one, other) if chosen is None else chosen)
         return _Returned(False, False)
+
+    def _told_beside(self, condition: Truth, one: _Returned, other: _Returned) -> Truth:
+        """What `if rank != 0: return False`, and then what nobody knows, gives: yes on rank 0 at most."""
+        if isinstance(condition, Guard) and one.truth is False and other.truth is None:
+            return replace(condition.opposite(), exact=False)
+        if isinstance(condition, Guard) and one.truth is None and other.truth is False:
+            return replace(condition, exact=False)
+        return None
 
     def _name(self, test: ast.Name | ast.Attribute, environment: Environment | None) -> Truth:
         value = self.evaluation.value(test, environment)
@@ -483,9 +530,25 @@ class NamePresence:
                 if isinstance(condition, Guard) or (condition is None and under is True):
                     under = condition
             inner = outer
+        if not isinstance(under, Guard):
+            under = self._calling_ranks(binding.node) or under
         if binding.kind is not BindingKind.ASSIGNED or binding.value is None or binding.item is not None:
             return [_BoundTruth(None, under)]
         return [_BoundTruth(self._assigned(binding.value, judge), under)]
+
+    def _calling_ranks(self, node: ast.AST) -> Guard | None:
+        """The ranks that alone call the method that sets an attribute: `if main: stopper.step(loss)`."""
+        scope = scope_of(node).function
+        function = None if scope is None else scope.node
+        if not isinstance(node, ast.Attribute) or not isinstance(function, ast.FunctionDef):
+            return None
+        if function.name == "__init__":
+            return None
+        sites = self.guards.evaluation.callers.call_sites(function) or ()
+        found = [self.guards.guard_around(each.call) for each in sites]
+        first = found[0] if found else self.guards.decorator_guard(function)
+        alike = all(each is not None and first is not None and each.same_ranks(first) for each in found)
+        return replace(first, exact=False) if first is not None and alike else None
 
     def _assigned(self, value: ast.expr, judge: Callable[[ast.expr], Truth] | None) -> Truth:
         if isinstance(value, ast.IfExp):

@@ -8,18 +8,23 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterable, Iterator
 
-from launcher.program.dataflow import all_arguments, returned_expressions
+from launcher.program.dataflow import all_arguments, calls_surely_run, parts_of, returned_expressions
 from launcher.program.index import (
     BindingKind,
     FunctionNode,
+    ancestors,
+    ancestors_in_function,
     class_of,
     file_of,
     function_of_parameter,
     last_name,
     parent_of,
     positional_of,
+    statement_of,
 )
 from launcher.program.program import Program
+from launcher.program.ranks.reachability import Reachability
+from launcher.program.ranks.training_loops import calls_in
 from launcher.program.values import UNKNOWN, Defined, External, Instance
 
 _AVERAGING_WORDS = ("average", "reduce", "local_sgd", "localsgd")
@@ -77,6 +82,37 @@ def _may_average(program: Program, call: ast.Call, given: _AveragedArguments) ->
 
 def _asks_the_model(node: ast.AST) -> bool:
     return isinstance(node, ast.Attribute) and node.attr in _MODEL_ATTRIBUTES
+
+
+_COLLECTIVES = frozenset({"all_reduce", "reduce", "reduce_scatter", "reduce_scatter_tensor", "all_gather"})
+
+
+def reduces_by_hand(program: Program) -> bool:
+    """Whether the program may call a collective that its gradients or parameters go through."""
+    return any(
+        _near_gradients(program, each) and not program.analysis(Reachability).is_named_nowhere(each)
+        for file in program.files
+        for name in _COLLECTIVES
+        for each in file.calls_of.get(name, ())
+    )
+
+
+def _near_gradients(program: Program, call: ast.Call) -> bool:
+    """Whether the function of a collective also speaks of gradients, parameters or states."""
+    top: ast.AST = call
+    for top in ancestors(call):
+        if isinstance(top, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda):
+            break
+    words = {"grad", "parameters", "named_parameters", "state_dict", "param_groups", "data"}
+    calls = [] if isinstance(top, ast.Module) else calls_in(top)
+    trains = any(
+        last_name(run.func) == "backward" for each in calls for run in calls_surely_run(program, each)
+    )
+    around = [each.iter for each in ancestors_in_function(call) if isinstance(each, ast.For)]
+    places = [statement_of(call), *around] if trains or isinstance(top, ast.Module) else [top]
+    given = (part for each in all_arguments(call) for part in parts_of(program, each))
+    named = {getattr(each, "attr", "") for one in places for each in ast.walk(one)}
+    return bool(named & words) or any(getattr(each, "attr", "") == "grad" for each in given)
 
 
 class _AveragedArguments:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cached_property
+from types import MappingProxyType
 
 from launcher.program.call_graph import bind_arguments
 from launcher.program.dataflow import (
@@ -352,18 +353,30 @@ class LoopReach:
             yield from ast.walk(part)
 
     def ways(
-        self, body: list[ast.stmt], kind_of: Callable[[ast.Call], str | None], depth: int = 3
+        self,
+        body: list[ast.stmt],
+        kind_of: Callable[[ast.Call], str | None],
+        depth: int = 3,
+        turn: Mapping[str, ast.expr] = MappingProxyType({}),
     ) -> list[list[tuple[str, ast.Call]]]:
         """The calls of a kind in each of the ways through the branches of a body, in their order.
 
-        Through the functions of the program, so deep; without exceptions, and loops once.
+        Through the functions of the program, so deep; without exceptions, and loops once, but those over
+        steps that are written out: `for step in (self.clip, self.update): step()`. `turn` is what the
+        variables of such loops are.
         """
         ways: list[list[tuple[str, ast.Call]]] = [[]]
         for statement in body:
-            following = [way for each in _bodies_of(statement) for way in self.ways(each, kind_of, depth)]
+            following: list[list[tuple[str, ast.Call]]] = []
+            for number, given in enumerate(self._written_steps(statement)):
+                within = self.ways(statement.__dict__["body"], kind_of, depth, {**turn, **given})
+                following = [[*way, *each] for way in following for each in within] if number else within
+            if not following:
+                bodies = _bodies_of(statement)
+                following = [way for each in bodies for way in self.ways(each, kind_of, depth, turn)]
             simple = not following and not isinstance(statement, DEFINITIONS)
             for call in _calls_in_order(statement) if simple else ():
-                called = self.program.value(call.func)
+                called = self.program.value(_in_turn(call.func, turn))
                 if isinstance(called, Made):
                     called = next(map(Defined, _methods_of(called.definition, "__call__")), called)
                 kind = kind_of(call)
@@ -375,6 +388,18 @@ class LoopReach:
             if following:
                 ways = [[*way, *each] for way in ways for each in following][:_MOST_WAYS]
         return ways
+
+    def _written_steps(self, statement: ast.stmt) -> list[dict[str, ast.expr]]:
+        """What the variable of a loop is in each turn, where it is called and its list is written out."""
+        if not isinstance(statement, ast.For) or not isinstance(statement.target, ast.Name):
+            return []
+        name = statement.target.id
+        called = [each.func for each in calls_in(statement)]
+        owners = [each.value if isinstance(each, ast.Attribute) else each for each in called]
+        if not any(isinstance(each, ast.Name) and each.id == name for each in owners):
+            return []
+        elements = elements_of(self.program.value(statement.iter), self.program.value, statement.iter)
+        return [{name: each} for each in elements or ()][:_MOST_WAYS]
 
     def is_open(self, loop: Loop) -> bool:
         """Whether a turn calls something that has no name, and may be anything of the program."""
@@ -415,6 +440,16 @@ def _methods_of(definition: ast.AST, *names: str) -> Iterator[ast.FunctionDef]:
 
 
 _MOST_WAYS = 16
+
+
+def _in_turn(called: ast.expr, turn: Mapping[str, ast.expr]) -> ast.expr:
+    """What is called, where a variable in it is that of a loop over what is written out."""
+    if isinstance(called, ast.Name):
+        return turn.get(called.id, called)
+    owner = called.value if isinstance(called, ast.Attribute) else None
+    if isinstance(called, ast.Attribute) and isinstance(owner, ast.Name) and owner.id in turn:
+        return like(called, ast.Attribute(turn[owner.id], called.attr, ast.Load()))
+    return called
 
 
 def _bodies_of(statement: ast.stmt) -> list[list[ast.stmt]]:

@@ -59,11 +59,12 @@ def gathered_gradients_reach_their_step(program: Program) -> Iterator[Finding]:
                     found[clearing] = severity or Severity.WARNING
         for step in file.calls_of.get("step", ()) if "zero_grad" in file.calls_of else ():
             rare = {each for each in conditions_of(program, step) if each[1] and _COUNTED.search(each[0])}
-            if rare and steps_optimizer(program, step) and _gathers(program, step, rare):
+            gathers = _gathers(program, step, rare) if rare and steps_optimizer(program, step) else None
+            if gathers is not None:
                 often = [each for each in calls_beside(step) if not rare & conditions_of(program, each)]
                 for clearing, _ in clearings_with_steps([*often, step]):
                     if _is_at_each(program, clearing, often):
-                        found[clearing] = Severity.ERROR
+                        found[clearing] = gathers
         for clearing in file.calls_of.get("zero_grad", ()):
             if _is_in_a_loop_before_its_step(program, clearing):
                 found.setdefault(clearing, Severity.ERROR)
@@ -152,16 +153,24 @@ def _severity_of_clearing(program: Program, accelerator: ast.Call) -> Severity |
     return Severity.WARNING if value is None else Severity.ERROR
 
 
-def _gathers(program: Program, step: ast.Call, rare: set[tuple[str, bool]]) -> bool:
-    """Whether a step once in so many rounds is for the gradients of all of them: its number is named so, or
-    the loss is divided by it; and no optimizer has its turn between, nor a backward of its own then."""
+def _gathers(program: Program, step: ast.Call, rare: set[tuple[str, bool]]) -> Severity | None:
+    """How surely a step once in so many rounds is for the gradients of all of them.
+
+    Its number is named so, or the loss is divided by it, or nothing else is stepped; not where an optimizer
+    has its turn between, or a backward of its own then.
+    """
     numbers = {re.escape(match[1]) for text, _ in rare if (match := _COUNTED.search(text))}
     divided = any(re.search(rf"/=? {each}\b", ast.unparse(scope_of(step).node)) for each in numbers)
-    return (divided or any("accum" in each.lower() for each in dict(rare))) and all(
-        bool(rare & conditions_of(program, each)) is steps_optimizer(program, each)
+    steps = [each for each in calls_beside(step) if steps_optimizer(program, each)]
+    if not all(
+        bool(rare & conditions_of(program, each)) is (each in steps)
         for each in calls_beside(step)
-        if last_name(each.func) == "backward" or steps_optimizer(program, each)
-    )
+        if last_name(each.func) == "backward" or each in steps
+    ):
+        return None
+    if divided or any("accum" in each.lower() for each in dict(rare)):
+        return Severity.ERROR
+    return Severity.WARNING if len(steps) == 1 else None
 
 
 def _is_at_each(program: Program, clearing: ast.Call, often: list[ast.Call]) -> bool:

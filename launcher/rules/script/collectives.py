@@ -7,19 +7,16 @@ pass that differs between ranks; and models that are trained beside a wrapped on
 from __future__ import annotations
 
 import ast
-import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator
 from typing import TypeGuard
 
 from launcher.failure_modes import checkpoints, ddp
 from launcher.failure_modes.model import Finding, Related, Severity, Stage
 from launcher.failure_modes.registry import finds
 from launcher.frozen import frozen
-from launcher.program.call_graph import bind_arguments
 from launcher.program.dataflow import (
     argument_of,
     calls_that_may_make,
-    makes_no_gradients,
     origins,
     parts_of,
     unmoved,
@@ -27,7 +24,7 @@ from launcher.program.dataflow import (
 from launcher.program.index import (
     FunctionNode,
     ancestors,
-    default_of,
+    ancestors_in_function,
     file_of,
     last_name,
     parameters_of,
@@ -37,26 +34,23 @@ from launcher.program.index import (
 from launcher.program.program import Program
 from launcher.program.ranks.collective_calls import SHARDED_FORWARD, CollectiveRun
 from launcher.program.ranks.divergence import (
-    BY_RANK,
-    Difference,
     Divergence,
     FunctionSummaries,
     collectives_run_by,
     may_run_collectives,
 )
 from launcher.program.ranks.guards import Guards, ends_block
-from launcher.program.ranks.training_loops import calls_in, makes_ranks_agree
+from launcher.program.ranks.model_averaging import reduces_by_hand
+from launcher.program.ranks.training_loops import Loop, calls_in, runs_wrapped_model
 from launcher.program.ranks.truths import Guard
 from launcher.program.values import (
     DDP,
     UNKNOWN,
-    Constant,
     Defined,
-    Instance,
     Made,
 )
 from launcher.rules.script.findings import finding_at, move_to_every_rank, related_at
-from launcher.rules.script.gradients import REDUCING, reduces_by_hand
+from launcher.rules.script.gradients import REDUCING
 
 _ALIKE = frozenset(
     {
@@ -246,11 +240,12 @@ def _in_handlers(program: Program) -> Iterator[_Handled]:
                 assert isinstance(statement, ast.Try | ast.TryStar)
                 inside = [*statement.body, *statement.orelse, *_blocks_around_yield(program, statement)]
                 waited = collectives_run_by(program, inside)
+                others_wait = bool(waited) or _others_go_on(program, statement)
                 for handler in statement.handlers:
                     if not _alike(handler.type):
                         for run in collectives_run_by(program, handler.body):
                             if not _tries_again(program, run):
-                                yield _Handled(run, "except", handler.lineno, bool(waited))
+                                yield _Handled(run, "except", handler.lineno, others_wait)
                 yield from _in_last_block(program, statement, statement.finalbody, waited, "finally")
         for definition in file.classes:
             for each in definition.body:
@@ -260,6 +255,19 @@ def _in_handlers(program: Program) -> Iterator[_Handled]:
                     for failed in (one for one in each.body if _asks_for_exception(one, each)):
                         for run in collectives_run_by(program, failed.body):
                             yield _Handled(run, "__exit__", failed.lineno, bool(waited))
+
+
+def _others_go_on(program: Program, statement: ast.Try | ast.TryStar) -> bool:
+    """Whether the ranks that come through a `try` go on to a backward pass in its loop, or run in it whatever
+    a decorator is put on."""
+    loop = next((each for each in ancestors_in_function(statement) if isinstance(each, Loop)), None)
+    if loop is not None and runs_wrapped_model(program, loop):
+        return True
+    scope = scope_of(statement).function
+    outer = None if scope is None or scope.parent is None else scope.parent.node
+    decorated = {each.arg for each in parameters_of(outer)} if isinstance(outer, ast.FunctionDef) else set()
+    called = {last_name(each.func) for inner in statement.body for each in calls_in(inner)}
+    return bool(decorated & called)
 
 
 def _in_last_block(
@@ -343,209 +351,6 @@ def _alike(caught: ast.expr | None) -> bool:
     return all(last_name(each) in _ALIKE for each in getattr(caught, "elts", [caught]))
 
 
-# Forward passes that differ between ranks.
-
-
-_WITHOUT_PARAMETERS = re.compile(
-    r"(ReLU|GELU|SiLU|ELU|Dropout|Pool|Identity|Flatten|Softmax|Sigmoid|Tanh|Upsample|Loss)"
-)
-"""In the names of modules that need no gradients."""
-
-
-@finds(Stage.SCRIPT, ddp.REDUCTION_NOT_FINISHED)
-def forward_is_alike_on_every_rank(program: Program) -> Iterator[Finding]:
-    """A forward pass, of a model that DDP wraps, that chooses its layers by what differs between the ranks.
-
-    By the rank (an error), by a number that each draws for itself, or by what is in its part of the batch
-    (warnings). The layers that are not run get no gradient on this rank: the next forward raises "Expected to
-    have finished reduction", or the ranks hang. Layers are what `self` has and is called; printing by rank is
-    right, so are layers that the other way runs or mentions. find_unused_parameters=True covers it.
-
-    Bad: `if self.rank == 0: x = self.left(x)` and `else: x = self.right(x)`. Good: the same layers on every
-    rank. Source: torch's notes on DDP.
-    """
-    for definition, wrapper in _wrapped_classes(program):
-        for held in _classes_within(program, definition, set()):
-            for forward in _methods_of_forward(held):
-                if any(makes_ranks_agree(each) for each in calls_in(forward)):
-                    continue
-                outermost = held is definition and forward.name == "forward"
-                given = _given_to(program, forward, wrapper) if outermost else {}
-                difference = Difference(program, forward, given)
-                for place, layers, reason in _choices(_Forward(program, forward, difference)):
-                    names = ", ".join(f"`self.{each}`" for each in sorted(layers))
-                    yield finding_at(
-                        ddp.REDUCTION_NOT_FINISHED,
-                        place,
-                        f"the forward pass runs {names} on some ranks only ({reason}): on the others DDP "
-                        "waits in backward for gradients that never come; the next forward raises or hangs",
-                        related=[related_at(wrapper, "wrapped here")],
-                        severity=None if reason == BY_RANK else Severity.WARNING,
-                    )
-
-
-def _wrapped_classes(program: Program) -> Iterator[tuple[ast.ClassDef, ast.Call]]:
-    """The classes of the program whose objects DDP wraps without looking for unused parameters."""
-    seen: set[ast.ClassDef] = set()
-    for call, _ in program.calls(DDP):
-        model = argument_of(call, "module", 0)
-        unused = argument_of(call, "find_unused_parameters")
-        if model is None or (unused is not None and program.value(unused) != Constant(False)):
-            continue
-        for origin in origins(program, model):
-            for made in origins(program, unmoved(origin)) if origin is not None else ():
-                value = program.value(made) if made is not None else None
-                if isinstance(value, Made) and value.definition not in seen:
-                    seen.add(value.definition)
-                    yield value.definition, call
-
-
-def _methods_of_forward(definition: ast.ClassDef) -> list[ast.FunctionDef]:
-    """The forward pass of a class, and the methods that it calls."""
-    methods = {each.name: each for each in definition.body if isinstance(each, ast.FunctionDef)}
-    found = [methods[name] for name in ("forward",) if name in methods]
-    for method in found:
-        called = {each.func.attr for each in calls_in(method) if _is_of_self(each.func)}
-        found += [each for name, each in methods.items() if name in called and each not in found]
-    return found
-
-
-def _classes_within(
-    program: Program, definition: ast.ClassDef, seen: set[ast.ClassDef]
-) -> Iterator[ast.ClassDef]:
-    """A class of modules, and the classes of the program whose objects it makes."""
-    if definition not in seen:
-        seen.add(definition)
-        yield definition
-        for each in ast.walk(definition):
-            made = program.value(each.func) if isinstance(each, ast.Call) else None
-            if isinstance(made, Defined) and isinstance(made.node, ast.ClassDef):
-                yield from _classes_within(program, made.node, seen)
-
-
-def _given_to(program: Program, forward: ast.FunctionDef, wrapper: ast.Call) -> dict[str, list[ast.expr]]:
-    """What the calls of a wrapped model give the parameters of its forward pass.
-
-    And the test of the rank that decides between calls which give a parameter different literals.
-    """
-    found: dict[str, list[ast.expr]] = {}
-    by_rank: list[tuple[Guard | None, dict[str, ast.expr]]] = []
-    for call in (each for file in program.files for each in file.calls):
-        named = isinstance(call.func, ast.Name | ast.Attribute | ast.Subscript)
-        if named and wrapper in calls_that_may_make(program, call.func, DDP):
-            given = bind_arguments(forward, call, bound=True) or {}
-            for name, each in given.items():
-                found.setdefault(name, []).append(each)
-            if not makes_no_gradients(call):
-                by_rank.append((program.analysis(Guards).guard_around(call), given))
-    both = [(one, other) for one in by_rank for other in by_rank]
-    for (guard, given), (opposite, taken) in both:
-        if guard is None or guard.test is None or opposite is None or not guard.complements(opposite):
-            continue
-        for parameter in parameters_of(forward)[1:]:
-            name, default = parameter.arg, default_of(forward, parameter.arg)
-            one, two = given.get(name, default), taken.get(name, default)
-            are_flags = isinstance(one, ast.Constant) and isinstance(two, ast.Constant)
-            if one is not None and two is not None and are_flags and ast.dump(one) != ast.dump(two):
-                found.setdefault(name, []).append(guard.test)
-    return found
-
-
-@frozen
-class _Forward:
-    """A forward pass of a class, and what differs between the ranks in it."""
-
-    program: Program
-    function: ast.FunctionDef
-    difference: Difference
-
-    def layers_of(self, nodes: Iterable[ast.AST]) -> set[str]:
-        """The attributes of the object that hold modules with parameters and that these nodes call.
-
-        `x` of `self.x(...)`, of `self.x[key](...)` and of the call of a loop's variable over `self.x`.
-        """
-        held: list[ast.AST] = []
-        for function in (each.func for each in nodes if isinstance(each, ast.Call)):
-            held.append(function.value if isinstance(function, ast.Subscript) else function)
-            for source in self.program.evaluation.sources(function) if isinstance(function, ast.Name) else ():
-                if isinstance(source.node, ast.For | ast.comprehension):
-                    held += ast.walk(source.node.iter)
-        return {each.attr for each in held if self.holds_layers(each)}
-
-    def holds_layers(self, node: ast.AST) -> TypeGuard[ast.Attribute]:
-        """Whether this is an attribute of the object that holds modules with parameters."""
-        return _is_of_self(node) and _holds_a_module(self.program, node)
-
-
-def _is_of_self(node: ast.AST) -> TypeGuard[ast.Attribute]:
-    return isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and node.value.id == "self"
-
-
-def _choices(forward: _Forward) -> Iterator[tuple[ast.expr, set[str], str]]:
-    """Where a forward pass chooses between layers by what differs: where, which, and why that differs."""
-    for node in ast.walk(forward.function):
-        if _is_aside(node, forward.function):
-            continue
-        if isinstance(node, ast.If | ast.IfExp | ast.While) and (
-            reason := forward.difference.reason(node.test)
-        ):
-            arms = [each if isinstance(each, list) else [each] for each in (node.body, node.orelse)]
-            body, other = arms[0], [*arms[1], *(_behind(node) if isinstance(node, ast.If) else ())]
-            layers = _layers_of_one(forward, body, other) | _layers_of_one(forward, other, body)
-            here = {each for part in (node, *other) for each in ast.walk(part)}
-            layers -= forward.layers_of(each for each in ast.walk(forward.function) if each not in here)
-            if layers and not isinstance(body[-1], ast.Raise):
-                yield node.test, layers, reason
-        elif isinstance(node, ast.comprehension) and node.ifs:
-            held = {each.attr for each in ast.walk(node.iter) if forward.holds_layers(each)}
-            reason = next(filter(None, map(forward.difference.reason, node.ifs)), None)
-            if held and reason is not None:
-                yield node.ifs[0], held, reason
-        elif isinstance(node, ast.Call) and isinstance(node.func, ast.Subscript):
-            reason = forward.difference.reason(node.func.slice)
-            if reason is not None and (layers := forward.layers_of([node])):
-                yield node, layers, reason
-        elif isinstance(node, ast.Call) and isinstance(node.func, ast.Call):  # random.choice(self.heads)(x)
-            drawn = forward.difference.reason(node.func)
-            held = {
-                each.attr for one in node.func.args for each in ast.walk(one) if forward.holds_layers(each)
-            }
-            if held and drawn is not None:
-                yield node, held, drawn
-
-
-def _layers_of_one(forward: _Forward, one: Sequence[ast.AST], other: Sequence[ast.AST]) -> set[str]:
-    """The layers that one arm runs and the other does not even mention, as in `0 * sum(parameters())`."""
-    mentioned = {each.attr for part in other for each in ast.walk(part) if _is_of_self(each)}
-    return forward.layers_of(each for part in one for each in ast.walk(part)) - mentioned
-
-
-def _behind(branch: ast.If) -> list[ast.stmt]:
-    """What stands behind a test in its block, where the arm leaves that."""
-    outer = parent_of(branch)
-    blocks = [getattr(outer, name, None) for name in ("body", "orelse", "finalbody")]
-    block = next((each for each in blocks if isinstance(each, list) and branch in each), [])
-    return block[block.index(branch) + 1 :] if ends_block(branch.body) else []
-
-
-def _is_aside(node: ast.AST, function: ast.AST) -> bool:
-    """Whether a node stands in a function within the function, or where no gradients are made."""
-    inside = next((each for each in ancestors(node) if isinstance(each, ast.FunctionDef | ast.Lambda)), None)
-    return inside is not function or makes_no_gradients(node)
-
-
-def _holds_a_module(program: Program, attribute: ast.expr) -> bool:
-    """Whether an attribute is set to a module of torch with parameters, or of a class of the program."""
-    for origin in origins(program, attribute):
-        value = UNKNOWN if origin is None else program.value(origin)
-        module = isinstance(value, Instance) and value.name.startswith("torch.nn.")
-        if module and isinstance(value, Instance) and _WITHOUT_PARAMETERS.search(value.name):
-            return False
-        if not module and not isinstance(value, Made):
-            return False
-    return True
-
-
 # What is trained beside a DDP model, and not wrapped.
 
 
@@ -619,4 +424,4 @@ def _is_trained_alone(program: Program, model: ast.Name) -> bool:
     return is_called
 
 
-FORWARD_RULES = (forward_is_alike_on_every_rank, every_trained_model_is_wrapped)
+WRAPPING_RULES = (every_trained_model_is_wrapped,)

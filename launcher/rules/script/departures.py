@@ -13,6 +13,7 @@ from itertools import takewhile
 from launcher.failure_modes import checkpoints, ddp
 from launcher.failure_modes.model import Finding, Severity, Stage
 from launcher.failure_modes.registry import finds
+from launcher.program.dataflow import argument_of
 from launcher.program.index import (
     SCOPE,
     Binding,
@@ -22,6 +23,7 @@ from launcher.program.index import (
     ancestors_in_function,
     file_of,
     is_attribute_of_self,
+    is_property,
     last_name,
     nodes_within,
     parameters_of,
@@ -38,6 +40,7 @@ from launcher.program.ranks.training_loops import (
     calls_in,
     ends_process_well,
     makes_ranks_agree,
+    runs_wrapped_model,
     trains_within,
     wrapped_training_loops,
 )
@@ -82,12 +85,13 @@ def ranks_skip_steps_together(program: Program) -> Iterator[Finding]:
     Bad: `if torch.isnan(loss): continue` before `loss.backward()`. Good: `dist.all_reduce(bad, op=MAX)`
     first. Source: torch's notes on DDP: every rank must run the same reductions.
     """
-    for loop in wrapped_training_loops(program):
+    for loop in (*wrapped_training_loops(program), *_wrapped_training_steps(program)):
         for test, leaving in _departures(program, loop):
             word = _seen_alone(program, test, loop)
             if word is None:
                 continue
-            what = "skips a step" if isinstance(leaving, ast.Continue) else "ends its steps"
+            skips = isinstance(leaving, ast.Continue) or isinstance(loop, ast.FunctionDef)
+            what = "skips a step" if skips else "ends its steps"
             tests = [
                 each for each in ancestors(leaving) if isinstance(each, ast.If) and loop in ancestors(each)
             ]
@@ -104,7 +108,18 @@ def ranks_skip_steps_together(program: Program) -> Iterator[Finding]:
             )
 
 
-def _departures(program: Program, loop: Loop) -> Iterator[tuple[ast.expr, ast.stmt]]:
+def _wrapped_training_steps(program: Program) -> Iterator[ast.FunctionDef]:
+    """The functions that run a wrapped model forward and backward once, for the loop that calls them."""
+    for file in program.files:
+        for backward in file.calls_of.get("backward", ()):
+            scope = scope_of(backward).function
+            function = None if scope is None else scope.node
+            looped = any(isinstance(each, Loop) for each in ancestors_in_function(backward))
+            if isinstance(function, ast.FunctionDef) and not looped and runs_wrapped_model(program, function):
+                yield function
+
+
+def _departures(program: Program, loop: Loop | ast.FunctionDef) -> Iterator[tuple[ast.expr, ast.stmt]]:
     """The tests in a loop after which this round, or the loop, is left, or its backward is left out."""
     backwards = [each for each in calls_in(loop) if last_name(each.func) == "backward"]
     for node in (each for each in nodes_within(loop) if isinstance(each, ast.If)):
@@ -115,6 +130,7 @@ def _departures(program: Program, loop: Loop) -> Iterator[tuple[ast.expr, ast.st
         for arm, other in ((node.body, node.orelse), (node.orelse, node.body)):
             last = arm[-1] if arm else node
             leaves = isinstance(last, ast.Break | ast.Return) or ends_process_well(program, last)
+            leaves = leaves and (behind or isinstance(loop, Loop))
             if leaves or (isinstance(last, ast.Continue) and behind):
                 yield from ((each.test, last) for each in (node, *around) if isinstance(each, ast.If))
             elif _holds(other, backwards) and not _holds(arm, backwards):
@@ -125,7 +141,7 @@ def _holds(block: list[ast.stmt], calls: list[ast.Call]) -> bool:
     return any(outer in block for each in calls for outer in ancestors(each))
 
 
-def _seen_alone(program: Program, test: ast.expr, loop: Loop) -> str | None:
+def _seen_alone(program: Program, test: ast.expr, loop: Loop | ast.FunctionDef) -> str | None:
     """How a test depends on what one rank alone sees; None where it does not, or that is not known."""
     parts = [part for each in _with_sources(program, test) for part in ast.walk(each)]
     names = {part.id for part in parts if isinstance(part, ast.Name) and _is_a_variable(program, part)}
@@ -134,6 +150,13 @@ def _seen_alone(program: Program, test: ast.expr, loop: Loop) -> str | None:
         return None
     if any(_is_loss(program, each, loop) for each in map(unequal_to_itself, parts) if each is not None):
         return "the loss is this rank's own"
+    for read in (each for each in parts if isinstance(each, ast.Attribute)):
+        for binding in program.evaluation.sources(read):
+            node = binding.node if is_property(binding.node) else None
+            if isinstance(node, ast.FunctionDef) and _reads_a_clock(program, Defined(node)):
+                return "the ranks' clocks differ"
+    if any(_is_raised_by_signal(program, each) for each in parts):
+        return "a signal comes to each process at its own moment"
     for part in calls:
         name, called = program.qualified(part.func), program.value(part.func)
         if name in _CLOCKS or _reads_a_clock(program, called):
@@ -149,6 +172,19 @@ def _seen_alone(program: Program, test: ast.expr, loop: Loop) -> str | None:
             if _is_loss(program, asked, loop):
                 return "the loss is this rank's own"
     return None
+
+
+def _is_raised_by_signal(program: Program, part: ast.AST) -> bool:
+    """Whether this is a flag that the handler of a signal sets."""
+    if not isinstance(part, ast.Name | ast.Attribute):
+        return False
+    handlers = [argument_of(call, "handler", 1) for call, _ in program.calls("signal.signal")]
+    called = [program.value(each) for each in handlers if each is not None]
+    functions = {each.node for each in called if isinstance(each, Defined)}
+    return any(
+        SCOPE in each.node.__dict__ and scope_of(each.node).node in functions
+        for each in (program.evaluation.sources(part) if functions else ())
+    )
 
 
 def _reads_a_clock(program: Program, called: Value) -> bool:
@@ -223,7 +259,7 @@ def _is_changed(name: ast.Name) -> bool:
     return isinstance(parent, ast.Call | ast.keyword | ast.Starred | ast.Assign | ast.List | ast.Tuple)
 
 
-def _is_loss(program: Program, asked: ast.expr, loop: Loop) -> bool:
+def _is_loss(program: Program, asked: ast.expr, loop: Loop | ast.FunctionDef) -> bool:
     """Whether something is what backward starts from in this loop, or its number."""
     backwards = [each for each in calls_in(loop) if last_name(each.func) == "backward"]
     started = {name for each in backwards for name in names_in(each)}

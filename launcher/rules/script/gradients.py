@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 from launcher.failure_modes import ddp, training_compiler
 from launcher.failure_modes.model import Finding, Fix, Severity, Stage
@@ -24,7 +24,6 @@ from launcher.program.dataflow import (
 )
 from launcher.program.index import (
     ancestors,
-    ancestors_in_function,
     file_of,
     last_name,
     parent_of,
@@ -32,7 +31,7 @@ from launcher.program.index import (
     statement_of,
 )
 from launcher.program.program import Program
-from launcher.program.ranks.model_averaging import averages_models
+from launcher.program.ranks.model_averaging import averages_models, reduces_by_hand
 from launcher.program.ranks.participants import Participants, conditions_of, entered_under, shared_conditions
 from launcher.program.ranks.reachability import Reachability
 from launcher.program.ranks.training_loops import (
@@ -43,7 +42,7 @@ from launcher.program.ranks.training_loops import (
     scaler_of,
     steps_optimizer,
 )
-from launcher.program.values import DDP, FSDP, INIT_PROCESS_GROUP, Defined, External, Made
+from launcher.program.values import DDP, FSDP, INIT_PROCESS_GROUP, Defined, External, Made, WorldSize
 from launcher.rules.script.findings import finding_at, insert_before, related_at
 from launcher.rules.training_compiler import uses_xla
 
@@ -107,7 +106,29 @@ def _clipped_while_scaled(program: Program) -> dict[ast.Call, tuple[ast.Call, as
         if not turns and not any("unscale" in name for file in program.files for name in file.calls_of):
             turns = [[("scaled", next(iter(scalers))), *way] for way in ways]
         ways = turns
-    return _late_clips(ways)
+    ordered = {call for way in ways for _, call in way}
+    return _late_clips(ways) or _never_unscaled(program, scalers, steps, ordered)
+
+
+def _never_unscaled(
+    program: Program, scalers: Mapping[ast.Call, str], steps: list[ast.Call], ordered: set[ast.Call]
+) -> dict[ast.Call, tuple[ast.Call, ast.Call]]:
+    """The clips of a program that scales all its losses and nowhere unscales: in whatever order its hooks
+    run, only the scaler's step divides by the scale."""
+    words = {name for file in program.files for name in (*file.calls_of, *file.names, *file.attributes)}
+    backward = [each for file in program.files for each in file.calls_of.get("backward", ())]
+    if not steps or any("unscale" in each for each in words) or not all(each in scalers for each in backward):
+        return {}
+    reachability = program.analysis(Reachability)
+    clips = [call for call, _ in program.calls(*_CLIPS) if call not in ordered and reachability.reaches(call)]
+    found = [each for each in clips if not _speaks_of_scaling(backward[0], each)]
+    return {each: (backward[0], steps[0]) for each in found if not _only_measures(each)}
+
+
+def _only_measures(clip: ast.Call) -> bool:
+    """Whether a clip is at infinity, which gives the norm and changes nothing."""
+    limit = argument_of(clip, "max_norm", 1)
+    return limit is not None and "inf" in ast.unparse(limit)
 
 
 def _late_clips(ways: list[list[tuple[str, ast.Call]]]) -> dict[ast.Call, tuple[ast.Call, ast.Call]]:
@@ -198,13 +219,15 @@ def sharded_gradients_are_clipped_together(program: Program) -> Iterator[Finding
         return
     for call, _ in program.calls(_CLIPS[0], _CLIPS[2]):
         given = argument_of(call, "parameters", 0)
-        asked = given.func if isinstance(given, ast.Call) and not given.args else None
-        if not isinstance(asked, ast.Attribute) or asked.attr != "parameters":
-            continue
-        model = asked.value
-        wrapped = calls_that_may_make(program, model, FSDP)
+        asked = () if given is None else (each for each in parts_of(program, given))
+        models = [
+            each.value
+            for each in asked
+            if isinstance(each, ast.Attribute) and each.attr in ("parameters", "named_parameters")
+        ]
+        wrapped = [one for model in models for one in calls_that_may_make(program, model, FSDP)]
         if wrapped and all(_is_sharded(program, each) for each in wrapped):
-            written = ast.unparse(model)
+            written = ast.unparse(models[0])
             yield finding_at(
                 ddp.ACCUMULATION_OR_CLIPPING_WRONG,
                 call,
@@ -281,8 +304,7 @@ def gradients_are_averaged_before_they_are_clipped(program: Program) -> Iterator
         if call in averages:
             return "average"
         if program.qualified(call.func) in _CLIPS:
-            limit = argument_of(call, "max_norm", 1)
-            return None if limit is None or "inf" in ast.unparse(limit) else "clip"
+            return None if _only_measures(call) else "clip"
         return "backward" if last_name(call.func) == "backward" else None
 
     reach = program.analysis(LoopReach)
@@ -558,12 +580,11 @@ _HARMLESS = re.compile(
     r"GradScaler|setup_logging|convert_sync_batchnorm|SyncBatchNorm|setdefault"
 )
 """Names that hold a hint, and are none."""
-_COLLECTIVES = frozenset({"all_reduce", "reduce", "reduce_scatter", "reduce_scatter_tensor", "all_gather"})
 
 
 @finds(Stage.SCRIPT, ddp.GRADIENTS_NOT_REDUCED)
 def gradients_are_reduced(program: Program) -> Iterator[Finding]:
-    """A process group and a DistributedSampler, and a training step whose gradients nobody reduces.
+    """A process group, and a training step whose gradients nobody reduces.
 
     Each rank then trains a model of its own on its part of the data, and the one that is saved has seen a
     fraction of it. Silent where anything in the program may reduce: a wrapper, a collective near `.grad`, a
@@ -575,7 +596,8 @@ def gradients_are_reduced(program: Program) -> Iterator[Finding]:
     """
     groups = [call for call, _ in program.calls(INIT_PROCESS_GROUP)]
     samplers = [call for call, _ in program.calls("torch.utils.data.DistributedSampler")]
-    if not groups or not samplers or program.unread or _may_reduce(program):
+    parting: list[ast.expr] = [*samplers] or [*_parts_by_rank(program)]
+    if not groups or not parting or program.unread or _may_reduce(program):
         return
     if not any(
         steps_optimizer(program, each) for file in program.files for each in file.calls_of.get("step", ())
@@ -587,20 +609,49 @@ def gradients_are_reduced(program: Program) -> Iterator[Finding]:
             if program.analysis(Participants).ranks_running(call) is not True:
                 continue
             around = _call_around(program, call, wrappers) if wrappers else None
-            if around is None and wrappers:
+            if around is None and wrappers and not _are_never_called(program, wrappers):
                 continue
             yield finding_at(
                 ddp.GRADIENTS_NOT_REDUCED,
                 around or call,
                 "nobody reduces the gradients that this makes: each rank trains a model of its own on "
                 "its part of the data, and what is saved has seen that part alone",
+                severity=Severity.WARNING if not samplers or (wrappers and around is None) else None,
                 related=[
                     *(related_at(each, "wrapped here, and never called") for each in wrappers[:1]),
                     related_at(groups[0], "the process group"),
-                    related_at(samplers[0], "the data is divided"),
+                    related_at(parting[0], "the data is divided"),
                 ],
             )
             return
+
+
+def _parts_by_rank(program: Program) -> Iterator[ast.expr]:
+    """What a program cuts into parts for its ranks by itself: `files[rank::world]`, `data.shard(n, rank)`."""
+    for file in program.files:
+        for call in (*file.calls_of.get("shard", ()), *file.calls_of.get("split_dataset_by_node", ())):
+            if any(isinstance(program.value(each), WorldSize) for each in all_arguments(call)):
+                yield call
+        for node in ast.walk(file.tree):
+            step = (
+                node.slice.step
+                if isinstance(node, ast.Subscript) and isinstance(node.slice, ast.Slice)
+                else None
+            )
+            if step is not None and isinstance(program.value(step), WorldSize):
+                yield step
+
+
+def _are_never_called(program: Program, wrappers: list[ast.Call]) -> bool:
+    """Whether nobody calls the models that DDP wraps, or hands them on, by whatever name they are kept."""
+    names = set[str | None]()
+    for each in wrappers:
+        statement = parent_of(each)
+        if not isinstance(statement, ast.Assign):
+            return isinstance(statement, ast.Expr) and not may_run_wrapped_model(program)
+        names |= {last_name(target) for target in statement.targets}
+    called = {name for file in program.files for name in file.calls_of}
+    return not names & called and None not in names and not may_run_wrapped_model(program)
 
 
 def _call_around(program: Program, backward: ast.Call, wrappers: list[ast.Call]) -> ast.Call | None:
@@ -650,16 +701,6 @@ def _is_inside_ddp(program: Program, node: ast.expr) -> bool:
     )
 
 
-def reduces_by_hand(program: Program) -> bool:
-    """Whether the program may call a collective that its gradients or parameters go through."""
-    return any(
-        _near_gradients(program, each) and not program.analysis(Reachability).is_named_nowhere(each)
-        for file in program.files
-        for name in _COLLECTIVES
-        for each in file.calls_of.get(name, ())
-    )
-
-
 def _may_reduce(program: Program) -> bool:
     if reduces_by_hand(program):
         return True
@@ -688,24 +729,6 @@ def _is_of_torch(program: Program, call: ast.Call) -> bool:
         INIT_PROCESS_GROUP,
         "torch.distributed.destroy_process_group",
     )
-
-
-def _near_gradients(program: Program, call: ast.Call) -> bool:
-    """Whether the function of a collective also speaks of gradients, parameters or states."""
-    top: ast.AST = call
-    for top in ancestors(call):
-        if isinstance(top, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda):
-            break
-    words = {"grad", "parameters", "named_parameters", "state_dict", "param_groups", "data"}
-    calls = [] if isinstance(top, ast.Module) else calls_in(top)
-    trains = any(
-        last_name(run.func) == "backward" for each in calls for run in calls_surely_run(program, each)
-    )
-    around = [each.iter for each in ancestors_in_function(call) if isinstance(each, ast.For)]
-    places = [statement_of(call), *around] if trains or isinstance(top, ast.Module) else [top]
-    given = (part for each in all_arguments(call) for part in parts_of(program, each))
-    named = {getattr(each, "attr", "") for one in places for each in ast.walk(one)}
-    return bool(named & words) or any(getattr(each, "attr", "") == "grad" for each in given)
 
 
 REDUCTION_RULES = (gradients_are_reduced,)

@@ -48,6 +48,7 @@ from launcher.program.values import (
     INIT_PROCESS_GROUP,
     LIBRARY_TABLES,
     UNKNOWN,
+    Constant,
     Defined,
     Instance,
     canonical_name,
@@ -61,6 +62,9 @@ from launcher.rules.script.starts.topology import asks_the_launcher
 SHORT_TIMEOUT = 300
 """Seconds: what catalogue and tutorials call short, and a large checkpoint or download may take longer."""
 
+SHORTEST_PAUSE = 30
+"""Seconds: a pause that a rank may make without any work that only it does."""
+
 ENDLESS_TIMEOUT = 86400
 """Seconds: a day, in which nothing is waited for that will come."""
 
@@ -70,6 +74,7 @@ _LONG = {
     **dict.fromkeys(("save_pretrained", "save_model", "save_state", "save_file", "save_checkpoint"), "saves"),
     **dict.fromkeys(("upload_file", "upload_fileobj", "upload_folder", "push_to_hub"), "uploads"),
     **dict.fromkeys(("snapshot_download", "hf_hub_download", "load_dataset"), "downloads"),
+    **dict.fromkeys(("save_to_disk", "to_parquet", "savez", "savez_compressed", "memmap"), "writes data"),
 }
 """The names of what libraries do for minutes, and the word for it."""
 _SMALL = re.compile("token|process|config|extractor")
@@ -125,7 +130,7 @@ def groups_have_a_fitting_timeout(program: Program) -> Iterator[Finding]:
     if plain and any(True for _ in _work_of_some_ranks(program, program.analysis(Participants))):
         yield from map(_without_timeout, plain)
     for call, name in program.calls(*_WITH_TIMEOUT):
-        given = argument_of(call, "timeout", _WITH_TIMEOUT[name])
+        given = _timeout_of(call, name) or _spread_timeout(program, call)
         is_open = has_star_arguments(call) and name == INIT_PROCESS_GROUP
         if given is None and name in _MAKING and not is_open:
             yield _without_timeout(call)
@@ -150,7 +155,7 @@ def timeouts_fit_the_job(subject: ScriptSubject) -> Iterator[Finding]:
         return float(text) if text.replace(".", "", 1).isdecimal() else None
 
     for call, name in program.calls(*_WITH_TIMEOUT):
-        given = argument_of(call, "timeout", _WITH_TIMEOUT[name])
+        given = _timeout_of(call, name)
         if given is not None and _seconds(program, given, partial(_default_number, program)) is None:
             yield from _unfitting(program, given, _seconds(program, given, known))
 
@@ -169,8 +174,39 @@ _WITH_TIMEOUT = {
     "accelerate.InitProcessGroupKwargs": None,
     "accelerate.utils.InitProcessGroupKwargs": None,
     "lightning.pytorch.strategies.DDPStrategy": None,
+    "lightning.pytorch.strategies.FSDPStrategy": None,
+    "lightning.pytorch.strategies.DeepSpeedStrategy": None,
+    "lightning.fabric.strategies.DDPStrategy": None,
+    "lightning.fabric.strategies.FSDPStrategy": None,
+    "torch.distributed.new_group": 1,
+    "torch.distributed.monitored_barrier": 1,
+    "transformers.TrainingArguments": None,
+    "transformers.Seq2SeqTrainingArguments": None,
 }
-"""What makes a group, and the place of the timeout that it is given."""
+"""What makes a group or waits in one, and the place of the timeout that it is given."""
+
+
+def _timeout_of(call: ast.Call, name: str) -> ast.expr | None:
+    """The timeout that a call is given, by its name in that library; not of a group of some ranks."""
+    if name == "torch.distributed.new_group" and argument_of(call, "ranks", 0) is not None:
+        return None
+    keyword = "ddp_timeout" if name.startswith("transformers.") else "timeout"
+    return argument_of(call, keyword, _WITH_TIMEOUT[name])
+
+
+def _spread_timeout(program: Program, call: ast.Call) -> ast.expr | None:
+    """What `**options` give a call as its timeout, where the program writes but one in a table."""
+    if not any(each.arg is None for each in call.keywords):
+        return None
+    found = [
+        value
+        for file in (program.mentioning("timedelta") if has_star_arguments(call) else ())
+        for node in ast.walk(file.tree)
+        if isinstance(node, ast.Dict)
+        for key, value in zip(node.keys, node.values, strict=True)
+        if isinstance(key, ast.Constant) and key.value == "timeout"
+    ]
+    return found[0] if len(found) == 1 else None
 
 
 def _without_timeout(call: ast.Call) -> Finding:
@@ -195,6 +231,14 @@ def _unfitting(program: Program, given: ast.expr, seconds: float | None) -> Iter
     if seconds is None or not 0 < seconds <= SHORT_TIMEOUT:
         return
     work = next(_work_of_some_ranks(program, program.analysis(Participants)), None)
+    if work is None and seconds <= SHORTEST_PAUSE:
+        yield finding_at(
+            ddp.GROUP_TIMEOUT_UNSUITABLE,
+            given,
+            f"the timeout is {seconds:g} s: a rank that is so late in one step, by a slow batch, a "
+            "checkpoint or what its device compiles first, is taken for lost",
+            severity=Severity.WARNING,
+        )
     if work is not None:
         place, word, guard = work
         yield finding_at(
@@ -217,8 +261,10 @@ def _work_of_some_ranks(
 
 def _long_work(program: Program) -> Iterator[tuple[ast.expr, str]]:
     """What one rank may do for minutes while the others wait, and the word for it."""
-    saving = program.calls("torch.save", "accelerate.Accelerator.save")
+    saving = program.calls("torch.save", "accelerate.Accelerator.save", "numpy.save")
     yield from ((call, "saves") for call, _ in saving)
+    waiting = program.calls(*(f"subprocess.{name}" for name in ("run", "call", "check_call", "check_output")))
+    yield from ((call, "waits for another program") for call, _ in waiting)
     yield from ((call, "fetches or unpacks files") for call, _ in fetches(program))
     loaders = program.analysis(Loaders)
     for file in program.files:
@@ -232,8 +278,10 @@ def _long_work(program: Program) -> Iterator[tuple[ast.expr, str]]:
 
 
 def _seconds(program: Program, node: ast.expr, known: Known) -> float | None:
-    """How long a `timedelta(...)` of known numbers is."""
+    """How long a `timedelta(...)` of known numbers is, or a number of seconds."""
     value = program.value(node)
+    if isinstance(value, Constant):
+        return calculate_number(program, node, known)
     if (
         not isinstance(value, Instance)
         or value.name != "datetime.timedelta"

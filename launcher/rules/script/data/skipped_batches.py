@@ -10,12 +10,13 @@ from launcher.failure_modes.model import Finding, Severity, Stage
 from launcher.failure_modes.registry import finds
 from launcher.program.call_graph import bind_arguments
 from launcher.program.dataflow import all_arguments
-from launcher.program.index import ancestors, last_name, parent_of, scope_of
+from launcher.program.index import ancestors, ancestors_in_function, file_of, last_name, parent_of, scope_of
 from launcher.program.program import Program
 from launcher.program.ranks.training_loops import calls_in, ends_process_well, makes_ranks_agree
 from launcher.program.values import Defined, External, Instance, Made, Value
 from launcher.rules.script.data.loaders import Loaders, names_in
 from launcher.rules.script.findings import finding_at, related_at
+from launcher.rules.script.forward_passes import draws_for_itself
 
 _SIZES = frozenset({"len", "size", "numel", "dim", "shape", "ndim"})
 """What asks for sizes, which are alike where a sampler gives each rank as many."""
@@ -37,6 +38,9 @@ def batches_are_skipped_together(program: Program) -> Iterator[Finding]:
     others do not. A warning, as it hangs only once that comes. Not found where the ranks agree before,
     by any reduction, on sizes, or where Join is used; whether a loss is a number is another rule's question.
 
+    Likewise what a generator or `filter` leaves out of the batches that it hands on, and a batch that is left
+    out because its preparation failed.
+
     Bad: `if batch is None: continue`, or `if loss.item() < best: break`, in the loop over batches
     Good: make up a batch of zero weight; or `dist.all_reduce(flag, op=dist.ReduceOp.MAX)`, and leave by it.
 
@@ -48,6 +52,8 @@ def batches_are_skipped_together(program: Program) -> Iterator[Finding]:
     for loop in loaders.training_loops:
         if not isinstance(loop.node, ast.For) or not loop.ends_with_data:
             continue
+        handing = _generator_of(program, loop.node.iter)
+        inner = [*_loops_handing_on(handing)] if handing is not None else []
         epochs = [each for each in loaders.epoch_loops(loop.node) if isinstance(each, ast.For)]
         batch = names_of_batch(program, loop.node)
         kept = made_of_own(program, loop.node, batch) - batch
@@ -55,19 +61,43 @@ def batches_are_skipped_together(program: Program) -> Iterator[Finding]:
         exits = [
             *_own_exits(loaders, loop.node, batch, _DEEPEST_STEP),
             *(one for epoch in around for one in _own_exits(loaders, epoch, kept, 0)),
+            *(one for each in inner for one in _own_exits(loaders, each, names_of_batch(program, each), 0)),
         ]
         for test, leaving in exits:
-            what = "skips a step" if isinstance(leaving, ast.Continue) else "ends its steps"
-            yield finding_at(
-                data.UNEVEN_BATCHES,
-                leaving,
-                f"one rank {what} here by what only it sees, while the others run backward and wait for its "
-                "gradients",
-                severity=Severity.WARNING,
-                remedy="Let all ranks decide alike: reduce the decision first, such as "
-                "`dist.all_reduce(flag, op=dist.ReduceOp.MAX)`, or train on a batch that counts for nothing.",
-                related=[related_at(test, "under this test")],
-            )
+            yield _skipping(test, leaving)
+    for file in program.files:
+        for each in file.statements.get(ast.For, ()):
+            taking = _filter_of(loaders, each) if isinstance(each, ast.For) else None
+            if taking is not None:
+                yield _skipping(taking, each)
+
+
+def _skipping(test: ast.expr, leaving: ast.stmt) -> Finding:
+    skips = isinstance(leaving, ast.Continue | ast.If | ast.For)
+    return finding_at(
+        data.UNEVEN_BATCHES,
+        leaving,
+        f"one rank {'skips a step' if skips else 'ends its steps'} here by what only it sees, while the "
+        "others run backward and wait for its gradients",
+        severity=Severity.WARNING,
+        remedy="Let all ranks decide alike: reduce the decision first, such as "
+        "`dist.all_reduce(flag, op=dist.ReduceOp.MAX)`, or train on a batch that counts for nothing.",
+        related=[related_at(test, "under this test")],
+    )
+
+
+def _filter_of(loaders: Loaders, loop: ast.For) -> ast.expr | None:
+    """By what a training loop takes some batches of a loader and leaves others: of `filter(is_good, loader)`
+    and `(batch for batch in loader if batch)`."""
+    over = loop.iter
+    if isinstance(over, ast.GeneratorExp) and over.generators[0].ifs:
+        test, inner = over.generators[0].ifs[0], over.generators[0].iter
+        alone = _decides_alone(loaders.program, test, names_in(over.generators[0].target), frozenset())
+    elif isinstance(over, ast.Call) and loaders.program.qualified(over.func) == "filter" and over.args[1:]:
+        test, inner, alone = over.args[0], over.args[1], True
+    else:
+        return None
+    return test if alone and loaders.looped_over(inner) and loaders.trains(loop.body) else None
 
 
 def names_of_batch(program: Program, loop: ast.For) -> set[str]:
@@ -80,36 +110,107 @@ def names_of_batch(program: Program, loop: ast.For) -> set[str]:
     return names_in(batch)
 
 
+def _generator_of(program: Program, over: ast.expr) -> ast.FunctionDef | None:
+    """The generator of the program that hands a loop its batches."""
+    called = program.value(over.func) if isinstance(over, ast.Call) else None
+    function = called.node if isinstance(called, Defined) else None
+    return function if isinstance(function, ast.FunctionDef) else None
+
+
+def _loops_handing_on(function: ast.FunctionDef) -> Iterator[ast.For]:
+    """The loops of a generator that yield in their turns."""
+    for each in file_of(function).yields_of.get(function, ()):
+        yield from (outer for outer in ancestors_in_function(each) if isinstance(outer, ast.For))
+
+
 def _own_exits(
     loaders: Loaders, block: ast.For | ast.FunctionDef, own: set[str], deepest: int
 ) -> Iterator[tuple[ast.expr, ast.stmt]]:
-    """Where a loop or a function is left before it trains, by what is made of these names, with the test."""
-    own = made_of_own(loaders.program, block, own)
-    others = frozenset[str]() if isinstance(block, ast.FunctionDef) else _FINITE
+    """Where a loop or a function is left before it trains, or does not train, by what is made of these names,
+    with the test."""
+    program = loaders.program
+    own = made_of_own(program, block, own)
+    others = _FINITE if loaders.trains(block.body) else frozenset[str]()
     for node in ast.walk(block):
-        if not isinstance(node, ast.stmt):
-            continue
-        exits = ends_process_well(loaders.program, node)
-        if not exits and not isinstance(node, ast.Break | ast.Continue | ast.Return):
+        if isinstance(node, ast.If) and not node.orelse and isinstance(block, ast.For):
+            trained = _steps_in(loaders, node.body) and not _steps_in(
+                loaders, [each for each in block.body if node not in (each, *ast.walk(each))]
+            )
+            if trained and _decides_alone(program, node.test, own, others):
+                yield node.test, node
+        if not isinstance(node, ast.stmt) or not _leaves_before_training(loaders, block, node):
             continue
         around = list(ancestors(node))
-        inner = next((each for each in around if isinstance(each, _LEFT_BY.get(type(node), ()))), None)
-        ends = inner is block or ((exits or isinstance(node, ast.Return)) and block in around)
-        late = isinstance(block, ast.FunctionDef) or isinstance(node, ast.Continue)
-        behind = [each for each in block.body if each.lineno > node.lineno]
-        if not ends or (late and not loaders.trains(behind)):
-            continue
         for outer in around[: around.index(block)]:
-            if isinstance(outer, ast.If) and tells_own(loaders.program, outer.test, own, others):
+            if isinstance(outer, ast.If) and _decides_alone(program, outer.test, own, others):
                 yield outer.test, node
                 break
+            if isinstance(outer, ast.ExceptHandler) and _is_of_preparation(loaders, outer, own):
+                yield outer.type or ast.Name("Exception"), node
+                break
     for call in calls_in(block) if deepest else ():
-        called = loaders.program.value(call.func)
+        called = program.value(call.func)
         if isinstance(called, Defined) and isinstance(called.node, ast.FunctionDef):
             bound = bind_arguments(called.node, call, called.owner is not None) or {}
-            given = {name for name, each in bound.items() if tells_own(loaders.program, each, own)}
+            given = {name for name, each in bound.items() if tells_own(program, each, own)}
             if given and loaders.trains(called.node.body):
                 yield from _own_exits(loaders, called.node, given, deepest - 1)
+
+
+def _leaves_before_training(loaders: Loaders, block: ast.For | ast.FunctionDef, node: ast.stmt) -> bool:
+    """Whether a statement leaves a loop or function, or this turn of it, and what it misses trains."""
+    exits = ends_process_well(loaders.program, node)
+    if not exits and not isinstance(node, ast.Break | ast.Continue | ast.Return):
+        return False
+    around = list(ancestors(node))
+    inner = next((each for each in around if isinstance(each, _LEFT_BY.get(type(node), ()))), None)
+    ends = inner is block or ((exits or isinstance(node, ast.Return)) and block in around)
+    late = isinstance(block, ast.FunctionDef) or isinstance(node, ast.Continue)
+    behind = [each for each in block.body if each.lineno > node.lineno]
+    return ends and (not late or _steps_in(loaders, behind))
+
+
+def _steps_in(loaders: Loaders, statements: list[ast.stmt]) -> bool:
+    """Whether statements train, or hand a batch to who does."""
+    yields = (each for one in statements for each in ast.walk(one) if isinstance(each, ast.Yield))
+    return loaders.trains(statements) or any(True for _ in yields)
+
+
+def _decides_alone(program: Program, test: ast.expr, own: set[str], unless: frozenset[str]) -> bool:
+    """Whether a test tells something of what is this rank's own, or of a number that it draws for itself, or
+    whether there is anything at all in its batch."""
+    parts = [*ast.walk(test)]
+    if any(isinstance(each, ast.Call) and draws_for_itself(program, each) for each in parts):
+        return not any(isinstance(each, ast.Call) and makes_ranks_agree(each) for each in parts)
+    return tells_own(program, test, own, unless) or any(
+        isinstance(each, ast.Compare)
+        and isinstance(each.comparators[0], ast.Constant)
+        and each.comparators[0].value == 0
+        and isinstance(each.ops[0], ast.Eq | ast.NotEq | ast.Gt)
+        and _asks_for_size(each.left)
+        and any(isinstance(part, ast.Name) and part.id in own for part in ast.walk(each.left))
+        for each in parts
+    )
+
+
+def _asks_for_size(node: ast.expr) -> bool:
+    asked = node.func if isinstance(node, ast.Call) else node
+    asked = asked.value if isinstance(asked, ast.Subscript) else asked
+    return last_name(asked) in _SIZES
+
+
+def _is_of_preparation(loaders: Loaders, handler: ast.ExceptHandler, own: set[str]) -> bool:
+    """Whether a handler is for what may fail on one rank alone while its batch is prepared."""
+    statement = parent_of(handler)
+    caught = [] if handler.type is None else getattr(handler.type, "elts", [handler.type])
+    if any(last_name(each) in _ENDINGS for each in caught) or not isinstance(statement, ast.Try):
+        return False
+    names = {each.id for one in statement.body for each in ast.walk(one) if isinstance(each, ast.Name)}
+    return bool(names & own) and not loaders.trains(statement.body)
+
+
+_ENDINGS = ("StopIteration", "KeyboardInterrupt", "SystemExit", "ImportError", "AttributeError")
+"""Exceptions by which all ranks end alike."""
 
 
 _LEFT_BY: Mapping[type[ast.AST], tuple[type[ast.AST], ...]] = {
