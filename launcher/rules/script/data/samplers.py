@@ -84,7 +84,8 @@ def training_data_is_split(program: Program) -> Iterator[Finding]:
     Every rank then trains on the whole dataset: N processes do the same work N times over. Only loaders that
     surely reach a loop with a backward pass count, over datasets that are surely the same on every rank;
     what was handed to Accelerate, Lightning, a Trainer or anything unknown is theirs to split, unless the
-    Trainer is told not to (`use_distributed_sampler=False`). One that was forgotten beside a model that
+    Trainer is told not to (`use_distributed_sampler=False`). A warning where nobody knows the dataset, which
+    is shuffled and told nothing of ranks. One that was forgotten beside a model that
     Accelerate prepares is found.
 
     Bad: `for batch in DataLoader(dataset, shuffle=True): ddp(batch).backward()`
@@ -132,12 +133,14 @@ def _unsplit(program: Program) -> Iterator[tuple[ast.Call, LoaderLoop, bool]]:
         return
     if any(has_star_arguments(call) for call, _ in program.calls(*_PREPARING)):
         return
-    seen = set[ast.Call]()
+    seen, reported = set[ast.Call](), set[ast.Call]()
     for loop in loaders.training_loops:
         # Where one of several loaders has a sampler, the others are for runs of one process.
         if any(loaders.samplers_of(each) != frozenset() for each in loop.loaders):
             continue
-        for loader in loop.loaders - seen:
+        for loader in sorted(loop.loaders - seen, key=lambda each: (file_of(each).path, each.lineno)):
+            if loop.loaders & reported:
+                break  # Of several, as by a function for training and validation, one shows it.
             seen.add(loader)
             dataset, sampler = loaders.given(loader, "dataset"), loaders.given(loader, "sampler")
             made = None if dataset is None else Closure(program, dataset)
@@ -146,6 +149,7 @@ def _unsplit(program: Program) -> Iterator[tuple[ast.Call, LoaderLoop, bool]]:
             if sampler is not None and _draws_a_part(program, sampler):
                 continue
             if _is_of_several(program, loader, loop.node):
+                reported.add(loader)
                 yield loader, loop, made.is_known
 
 
