@@ -599,7 +599,7 @@ class Closure:
     def is_cut_nowhere(self) -> bool:
         """Whether all of it is known, and no word in it is one of those of parts of ranks; draws may be."""
         words = {each.lower() for each in self.identifiers()}
-        parts = [each for each in _SPLITTING if each != "sampler"]
+        parts = ["distributed", *(each for each in _SPLITTING if each != "sampler")]
         return self.is_known and not any(part in word for word in words for part in parts)
 
     @property
