@@ -36,6 +36,7 @@ from launcher.program.index import (
     scope_of,
 )
 from launcher.program.records import ParserOptions, RecordFields
+from launcher.program.surroundings.loader_classes import class_of_torch, name_of_object
 from launcher.program.texts import JOINING, text_of
 from launcher.program.values import (
     CHOSEN_FROM,
@@ -403,7 +404,8 @@ class CallEvaluator:
             return self._library_call(called.name, node, environment)
         if isinstance(called, Defined):
             if isinstance(called.node, ast.ClassDef):
-                return Made(called.node)
+                kind = class_of_torch(called.node, self.evaluation.value)
+                return Made(called.node) if kind is None else Instance(kind, node)
             if isinstance(made := self._by_decorator(called.node), Instance):
                 return made
             return self.result(called.node, self.environment_of(called, node, environment))
@@ -448,7 +450,9 @@ class CallEvaluator:
             return RankValue(RankKind.COORDINATE, name) if grouped else found
         evaluated = partial(self.evaluation.value, environment=environment)
         made = self.evaluation.written.of_call(name, node, evaluated)
-        return object_parsed(Instance(name, node), evaluated) if made is UNKNOWN else made
+        return (
+            object_parsed(Instance(name_of_object(name, node), node), evaluated) if made is UNKNOWN else made
+        )
 
     def _read_by_getattr(self, node: ast.Call, environment: Environment | None) -> Value:
         """`getattr(args, "rank", 0)`."""

@@ -38,9 +38,10 @@ from launcher.program.ranks.training_loops import (
     losses,
 )
 from launcher.program.ranks.truths import Truth, compare_values
+from launcher.program.surroundings.loader_classes import LOADER
 from launcher.program.surroundings.options import option_of
 from launcher.program.values import INIT_PROCESS_GROUP, UNKNOWN, Constant, Defined, Instance, RankValue
-from launcher.rules.script.data.loaders import LOADER, Loaders
+from launcher.rules.script.data.loaders import Loaders
 from launcher.rules.script.findings import ScriptSubject, finding_at, given_option, related_at
 
 # The names of torch_xla and of what stands beside it.
@@ -91,7 +92,6 @@ def worker_function_takes_the_index(program: Program) -> Iterator[Finding]:
     """A function that torch_xla calls once for each worker, without a place for the worker's index.
 
     The launcher and xmp.spawn call it with the index first: TypeError in every worker.
-
     Whether `_mp_fn` is missing is seen with a job alone, whose strategy asks for it.
 
     Bad: `def _mp_fn():`. Good: `def _mp_fn(index):`.

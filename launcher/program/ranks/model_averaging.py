@@ -80,6 +80,28 @@ def _may_average(program: Program, call: ast.Call, given: _AveragedArguments) ->
     return not (isinstance(called, External | Instance) and called.name.startswith(_PLAIN_LIBRARIES))
 
 
+def reductions_of_gradients(program: Program) -> Iterator[ast.Call]:
+    """Where a program surely adds up gradients between its ranks by itself: `all_reduce(p.grad)`, or what it
+    calls with gradients and does so."""
+    for file in program.files:
+        for name, calls in file.calls_of.items():
+            if "reduce" not in name.lower():
+                continue
+            for call in calls:
+                called = program.qualified(call.func) or ""
+                unused = program.analysis(Reachability).is_named_nowhere(call)
+                if called.startswith(_REDUCING) and not unused and _is_given_gradients(program, call):
+                    yield call
+
+
+_REDUCING = ("torch.distributed.", "horovod.torch.")
+
+
+def _is_given_gradients(program: Program, call: ast.Call) -> bool:
+    parts = (part for each in all_arguments(call) for part in parts_of(program, each))
+    return any(isinstance(each, ast.Attribute) and each.attr == "grad" for each in parts)
+
+
 def _asks_the_model(node: ast.AST) -> bool:
     return isinstance(node, ast.Attribute) and node.attr in _MODEL_ATTRIBUTES
 

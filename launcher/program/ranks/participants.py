@@ -417,6 +417,35 @@ _SPLITTING = (
 _DRAWING = frozenset({"rand", "randn", "randint", "random_sample", "normal", "uniform"})
 """What makes data up, as each rank does by itself."""
 
+_READING = frozenset(
+    {
+        *(
+            "open",
+            "load",
+            "loads",
+            "read",
+            "readlines",
+            "imread",
+            "listdir",
+            "glob",
+            "rglob",
+            "iterdir",
+            "memmap",
+        ),
+        *(
+            "fromfile",
+            "read_csv",
+            "read_json",
+            "read_parquet",
+            "read_image",
+            "load_dataset",
+            "load_from_disk",
+        ),
+        *("File", "ImageFolder", "loadmat", "loadtxt", "wavfile"),
+    }
+)
+"""What reads data, of which a dataset then draws crops and the like."""
+
 PLAIN_DATASETS = (
     "torchvision.datasets.",
     "torchaudio.datasets.",
@@ -452,13 +481,14 @@ class Closure:
         self.is_known = True
         self._seen: set[ast.AST] = set()
         self._waiting: list[tuple[ast.AST, bool]] = [(node, True)]
-        while self._waiting and self.is_known:
+        while self._waiting and len(self.parts) <= _MOST:
             part, must = self._waiting.pop()
             if part not in self._seen:
                 self._seen.add(part)
                 self.parts.append(part)
                 known = self._follow(part, must)
-                self.is_known = (known or not must) and len(self.parts) <= _MOST
+                self.is_known = self.is_known and (known or not must)
+        self.is_known = self.is_known and not self._waiting
 
     def _follow(self, part: ast.AST, must: bool) -> bool:
         """Put what a part is made of on the list; False where that is not known."""
@@ -544,7 +574,7 @@ class Closure:
                         self._waiting.append((each.node, False))
 
     def identifiers(self) -> Iterator[str]:
-        """Every name, attribute, keyword and text in it."""
+        """Every name, attribute, keyword and text of one word in it, but for what only describes it."""
         for part in self.parts:
             for node in ast.walk(part):
                 if isinstance(node, ast.Name):
@@ -553,22 +583,23 @@ class Closure:
                     yield node.attr
                 elif isinstance(node, ast.arg | ast.keyword) and node.arg:
                     yield node.arg
-                elif isinstance(node, ast.Constant) and isinstance(node.value, str):
+                elif isinstance(node, ast.Constant) and isinstance(node.value, str) and " " not in node.value:
                     yield node.value
 
     @property
     def may_differ(self) -> bool:
-        """Whether anything in it hints at what differs between the ranks."""
-        return any(
-            each in _DRAWING or any(part in each.lower() for part in _SPLITTING)
-            for each in self.identifiers()
-        )
+        """Whether anything in it hints at what differs between the ranks: a part of the data, or data that is
+        drawn and not read."""
+        words = {*self.identifiers()}
+        if any(part in each.lower().replace("ranking", "") for each in words for part in _SPLITTING):
+            return True
+        return not words.isdisjoint(_DRAWING) and words.isdisjoint(_READING)
 
     @property
     def is_cut_nowhere(self) -> bool:
         """Whether all of it is known, and no word in it is one of those of parts of ranks; draws may be."""
         words = {each.lower() for each in self.identifiers()}
-        parts = [each for each in _SPLITTING if each != "sampler"]
+        parts = ["distributed", *(each for each in _SPLITTING if each != "sampler")]
         return self.is_known and not any(part in word for word in words for part in parts)
 
     @property

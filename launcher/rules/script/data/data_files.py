@@ -138,6 +138,9 @@ def _use_by_order(program: Program, end: ast.expr) -> tuple[ast.expr, str, str, 
         return end, "cut by rank here", cut, True
     if is_numbered(end) and _splits_by_index(program):
         return end, "numbered here", "a name has another number elsewhere, as a class or an index", True
+    if (loaded := _loaded_in_order(program, end)) is not None and _splits_by_index(program):
+        rows = "rows are numbered by the order of their files: some are read twice, and others never"
+        return loaded, "loaded here", rows, True
     kept = _kept_by_dataset(program, end) or _as_dataset(program, end)
     if kept is None or not _splits_by_index(program):
         return None
@@ -172,7 +175,22 @@ def _is_sorted_within(walk: ast.Call) -> bool:
 def _splits_by_index(program: Program) -> bool:
     """Whether ranks get indices of one dataset: by a sampler of the script, or of a library that wraps it."""
     loaders = program.analysis(Loaders)
-    return bool(loaders.samplers) or any(True for _ in program.calls("accelerate.Accelerator.prepare"))
+    return bool(loaders.samplers) or any(True for _ in program.calls(*_DEALING))
+
+
+_DEALING = ("accelerate.Accelerator.prepare", "transformers.Trainer", "transformers.Seq2SeqTrainer")
+"""What of a library deals the indices of a dataset to the ranks."""
+
+
+def _loaded_in_order(program: Program, end: ast.expr) -> ast.Call | None:
+    """Where `load_dataset` makes one dataset of a list of files, in their order."""
+    holder = parent_of(end)
+    call = parent_of(holder) if isinstance(holder, ast.keyword) and holder.arg == "data_files" else None
+    if isinstance(holder, ast.Dict):  # `data_files={"train": files}`
+        outer = parent_of(holder)
+        call = parent_of(outer) if isinstance(outer, ast.keyword) and outer.arg == "data_files" else None
+    loads = isinstance(call, ast.Call) and program.qualified(call.func) == "datasets.load_dataset"
+    return call if loads and isinstance(call, ast.Call) else None
 
 
 def _is_sampled(program: Program, kept: ast.expr) -> bool:

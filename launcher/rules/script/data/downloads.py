@@ -17,6 +17,7 @@ from launcher.program.index import (
     class_of,
     file_of,
     is_main_guard,
+    is_property,
     last_name,
     parent_of,
     scope_of,
@@ -28,15 +29,18 @@ from launcher.program.ranks.participants import Participants
 from launcher.program.ranks.reachability import Reachability
 from launcher.program.ranks.truths import Guard
 from launcher.program.ranks.uniformity import Uniformity
+from launcher.program.surroundings.options import DefaultRun
 from launcher.program.values import (
     Constant,
     Defined,
     External,
     Instance,
+    Made,
     RankValue,
     Value,
     alternatives,
     is_path,
+    like,
 )
 from launcher.rules.script.data.loaders import names_in
 from launcher.rules.script.data.shards import class_around
@@ -75,10 +79,8 @@ EXISTENCE = frozenset(
     | {"pathlib.Path.exists", "pathlib.Path.is_file", "pathlib.Path.is_dir"}
 )
 """What asks whether a file or folder is there."""
-_MISSING = ("FileNotFoundError", "OSError", "IOError", "EnvironmentError")
+_MISSING = ("FileNotFoundError", "OSError", "IOError", "EnvironmentError", "LookupError", "Exception")
 """Exceptions of what opens a file that is not there; on the first run they come on all ranks."""
-_TORN = ("EOFError", "UnpicklingError", "JSONDecodeError", "ValueError", "KeyError")
-"""Those of one that holds something else, which are often caught beside them."""
 _LOOKING_INTO = ("any", "len", "list", "bool", "sorted")
 _ABOUT_FILES = frozenset({"endswith", "startswith", "is_file", "iterdir", "listdir", "glob", "getsize"})
 _OPENING_URLS = (
@@ -122,9 +124,10 @@ def one_rank_downloads(program: Program) -> Iterator[Finding]:
     differ, archives are torn. Asking first whether the file is there does not help, as all ask at the same
     moment. Found only in programs that make a process group, where no test, context manager or decorator
     stands around it that may let one rank through before the others; a data set that all ranks choose by
-    its name, `if args.data == "CIFAR10":`, is one that all of them fetch. So too, as a warning, what every
-    rank makes where it is not there, such as an index or a tokenizer that the next run finds. Not found in a
-    demo that shares a module with the training and makes no group itself.
+    its name, `if args.data == "CIFAR10":`, is one that all of them fetch. A warning where a test of settings
+    stands around it that hints at no rank and that a run by its defaults passes. So too, as a warning, what
+    every rank makes where it is not there, such as an index or a tokenizer that the next run finds. Not found
+    in a demo that shares a module with the training and makes no group itself.
 
     Bad: `dataset = torchvision.datasets.CIFAR10("data", download=True)`
     Good: `if local_rank == 0: CIFAR10("data", download=True)`, then `dist.barrier()` for all, then
@@ -143,13 +146,16 @@ def one_rank_downloads(program: Program) -> Iterator[Finding]:
     # After a rank has fetched it alone, the others find it there.
     fetched = {name for call, name in found if paths.is_guarded(call)}
     for call, name in found:
-        if name not in fetched and not _differs(program, call) and paths.is_run_by_all(call):
+        if name in fetched or _differs(program, call):
+            continue
+        surely = paths.is_run_by_all(call)
+        if surely or paths.is_most_likely_run_by_all(call):
             yield finding_at(
                 data.EVERY_RANK_DOWNLOADS,
                 call,
                 f"every rank runs {short_name(name)} at the same moment, into one folder: one reads what "
                 "another has half written",
-                severity=None if call in fetching else Severity.WARNING,
+                severity=None if surely and call in fetching else Severity.WARNING,
             )
 
 
@@ -161,7 +167,8 @@ def short_name(name: str) -> str:
 def fetches(program: Program) -> Iterator[tuple[ast.Call, str]]:
     """What writes files that it downloads, copies or unpacks, and by what."""
     yield from program.calls(*FETCHING)
-    yield from (each for each in program.calls(*COMMANDS) if _fetches_by_command(program, each[0]))
+    for call, name in program.calls(*COMMANDS):
+        yield from ((each, name) for each, run in _runs(program, call) if _fetches_by_command(program, run))
     yield from ((call, "a download") for call in _writes_of_urls(program))
     yield from ((call, ast.unparse(call.func)) for call in _processed_datasets(program))
     for file in program.files:
@@ -209,9 +216,29 @@ def _dataset_of(program: Program, kind: Value, depth: int = 4) -> str | None:
     return next(filter(None, bases), None)
 
 
+def _runs(program: Program, call: ast.Call) -> Iterator[tuple[ast.Call, ast.Call]]:
+    """The run of a command where it stands; that of a function which runs what it is told, at each call."""
+    command = call.args[0] if call.args else None
+    sources = program.evaluation.sources(command) if isinstance(command, ast.Name) else []
+    parameter = sources[0].node if len(sources) == 1 else None
+    if not isinstance(parameter, ast.arg):
+        yield call, call
+        return
+    for site in program.evaluation.callers.call_sites_giving(parameter) or ():
+        given = site.given(parameter)
+        if given is not None:
+            yield site.call, like(site.call, ast.Call(call.func, [given], []))
+
+
 def _fetches_by_command(program: Program, call: ast.Call) -> bool:
-    """Whether a command that is run writes files: `aws s3 cp s3://...`, `tar xf`, `wget`."""
+    """Whether a command that is run writes files, alone or behind a pipe: `aws s3 cp s3://...`, `tar xf`."""
     words = next(iter(spelled_commands(program, call)), [])
+    ends = [number for number, word in enumerate(words) if word in ("|", "&&", ";")]
+    begins = [0, *(each + 1 for each in ends)]
+    return any(_writes_files(words[one:end]) for one, end in zip(begins, [*ends, len(words)], strict=True))
+
+
+def _writes_files(words: list[str]) -> bool:
     match words:
         case ["tar", flags, *_]:
             return "x" in flags
@@ -237,8 +264,21 @@ def _writes_of_urls(program: Program) -> Iterator[ast.Call]:
                 yield call
 
 
-WRITERS = dict.fromkeys(("numpy.save", "numpy.savez", "numpy.savez_compressed"), ("file", 0))
+WRITERS = {
+    **dict.fromkeys(("numpy.save", "numpy.savez", "numpy.savez_compressed", "soundfile.write"), ("file", 0)),
+    **dict.fromkeys(("numpy.memmap", "joblib.dump", "cv2.imwrite"), ("filename", 0)),
+    **{"joblib.dump": ("filename", 1), "safetensors.torch.save_file": ("filename", 1)},
+    **{
+        "torchaudio.save": ("uri", 0),
+        "faiss.write_index": ("fname", 1),
+        "scipy.sparse.save_npz": ("file", 0),
+    },
+    **{"h5py.File": ("name", 0), "zarr.open": ("store", 0), "scipy.io.savemat": ("file_name", 0)},
+    **dict.fromkeys(("shutil.copy", "shutil.copy2", "shutil.copyfile"), ("dst", 1)),
+}
 """Functions that write a cache, and which argument is its file; torch.save is looked at as a checkpoint."""
+_BY_MODE = {"numpy.memmap": 2, "h5py.File": 1, "zarr.open": 1}
+"""Those that only write where their mode says so, by its position."""
 _WRITING_METHODS = ("save", "save_to_disk", "to_csv", "to_parquet", "to_pickle", "tofile", "save_model")
 """Methods of tables and tokenizers that write the file or folder which they are given first."""
 
@@ -246,7 +286,8 @@ _WRITING_METHODS = ("save", "save_to_disk", "to_csv", "to_parquet", "to_pickle",
 def _caches(program: Program) -> Iterator[tuple[ast.Call, str]]:
     """What is written where it is not there: `if not os.path.exists(path): torch.save(made, path)`."""
     for call, name in program.calls(*WRITERS):
-        if is_made_once(program, call, argument_of(call, *WRITERS[name])):
+        writes = opens_to_write(call, name)
+        if writes and is_made_once(program, call, argument_of(call, *WRITERS[name])):
             yield call, name
     for call, name in program.calls("torch.save"):
         # Where all come there for sure, it is found as a checkpoint.
@@ -268,6 +309,12 @@ def calls_of_writing_methods(program: Program) -> Iterator[ast.Call]:
             for call in file.calls_of.get(method, ()):
                 if call.args and (program.qualified(call.func) or "") not in (*WRITERS, "torch.save"):
                     yield call
+
+
+def opens_to_write(call: ast.Call, name: str) -> bool:
+    """Whether one of WRITERS writes here, by its mode where it has one."""
+    mode = argument_of(call, "mode", _BY_MODE[name]) if name in _BY_MODE else None
+    return name not in _BY_MODE or str(getattr(mode, "value", None))[:1] in ("w", "x")
 
 
 def opened_to_write(program: Program) -> Iterator[tuple[ast.Call, ast.expr]]:
@@ -344,7 +391,24 @@ def _asks_for(program: Program, test: ast.expr, written: frozenset[str], *, ther
     if not there or not isinstance(test, ast.Call) or program.qualified(test.func) not in EXISTENCE:
         return False
     asked = test.args[0] if test.args else getattr(test.func, "value", test)
-    return not written.isdisjoint(_spellings(program, asked))
+    spelled = _spellings(program, asked)
+    return not written.isdisjoint(spelled) or not _folders(written).isdisjoint(spelled | _folders(spelled))
+
+
+def _folders(spelled: frozenset[str]) -> frozenset[str]:
+    """The folders in which paths lie, as these are written: what is joined to them, or formatted behind."""
+    return frozenset(filter(None, (_folder_of(each) for each in spelled)))
+
+
+def _folder_of(spelled: str) -> str | None:
+    made = ast.parse(spelled, mode="eval").body
+    if isinstance(made, ast.Call) and last_name(made.func) == "join" and len(made.args) > 1:
+        return ast.unparse(made.args[0])
+    if isinstance(made, ast.BinOp) and isinstance(made.op, ast.Div | ast.Add):
+        return ast.unparse(made.left)
+    if isinstance(made, ast.JoinedStr) and isinstance(made.values[0], ast.FormattedValue):
+        return ast.unparse(made.values[0].value)
+    return None
 
 
 def _spellings(program: Program, path: ast.expr) -> frozenset[str]:
@@ -358,7 +422,7 @@ def catches_missing_files(handler: ast.ExceptHandler) -> bool:
     """Whether a handler is for the exceptions of a file that is not there, to which all ranks come alike."""
     kinds = getattr(handler.type, "elts", [handler.type])
     names = {last_name(each) for each in kinds if each is not None}
-    return not names.isdisjoint(_MISSING) and names <= {*_MISSING, *_TORN}
+    return not names or not names.isdisjoint(_MISSING)
 
 
 def _differs(program: Program, call: ast.Call) -> bool:
@@ -374,6 +438,15 @@ def _differs(program: Program, call: ast.Call) -> bool:
     )
 
 
+def _reads_of_property(program: Program, function: FunctionNode) -> Iterator[ast.expr]:
+    """Where a property of a class of the program is read of an object of it."""
+    owner, name = class_of(function), getattr(function, "name", "")
+    for file in program.mentioning(name):
+        for read in file.attributes.get(name, ()):
+            if owner is not None and program.value(read.value) == Made(owner):
+                yield read
+
+
 _NAMED = (ast.FunctionDef, ast.ClassDef)
 
 
@@ -384,6 +457,7 @@ class _Paths:
         self.program = program
         self.makers = {each.name for call in made for each in ancestors(call) if isinstance(each, _NAMED)}
         self.uniformity = program.analysis(Uniformity)
+        self.is_lenient = False
         # A program that is started is mostly a tool, and no parent of ranks.
         self.spawns = frozenset(
             each for each in process_starts(program) if program.qualified(each.func) != "subprocess.Popen"
@@ -401,6 +475,14 @@ class _Paths:
         """Whether a call is surely run by every rank, all at the same time."""
         return self._reached(call, set(), 0)
 
+    def is_most_likely_run_by_all(self, call: ast.Call) -> bool:
+        """Whether only tests that hint at no rank stand around a call, and a run by defaults passes them."""
+        self.is_lenient = True
+        try:
+            return self._reached(call, set(), 0) and not self.program.analysis(DefaultRun).leaves_out(call)
+        finally:
+            self.is_lenient = False
+
     def _reached(self, node: ast.expr, seen: set[ast.AST], depth: int) -> bool:
         if not self._is_open(node, seen):
             return False
@@ -413,11 +495,14 @@ class _Paths:
         if function in seen or depth >= _DEEPEST_DOWNLOAD:
             return False
         seen.add(function)
-        decorators = [] if isinstance(function, ast.Lambda) else function.decorator_list
+        read = isinstance(function, ast.Lambda) or is_property(function)
+        decorators = [] if read else getattr(function, "decorator_list", [])
         if not all(map(self.program.analysis(Participants).keeps_every_rank, decorators)):
             return False
         sites = self.program.evaluation.callers.call_sites(function)
         calls: list[ast.expr] = [site.call for site in sites or ()]
+        if not sites and is_property(function):
+            calls = [*_reads_of_property(self.program, function)]
         if sites is None and getattr(function, "name", "") == "__init__":
             # A class that stands in a table is called where nobody sees its name.
             made = getattr(class_of(function), "name", "")
@@ -446,7 +531,11 @@ class _Paths:
         return not self._waits_before(node, fetching)
 
     def _is_alike(self, test: ast.expr) -> bool:
-        """Whether all ranks of a host have one answer: it always holds, or asks for names or files."""
+        """Whether all ranks of a host have one answer, or most likely have."""
+        return self._is_surely_alike(test) or (self.is_lenient and self._hints_at_no_process(test))
+
+    def _is_surely_alike(self, test: ast.expr) -> bool:
+        """Whether a test always holds, or asks for names or files."""
         if is_main_guard(test):
             return file_of(test) is self.program.entry
         known = (self.program.analysis(Guards).truth(test), self.program.value(test))
@@ -467,6 +556,15 @@ class _Paths:
                 self._asks_for_files(each) or self.uniformity.is_uniform(each) for each in sides
             )
         return self._asks_for_files(test)
+
+    def _hints_at_no_process(self, test: ast.expr) -> bool:
+        """Whether a test is of options or settings, by what goes into it and what that is called."""
+        nodes = [*ast.walk(test)]
+        words = [last_name(each) or "" for each in nodes if isinstance(each, ast.Name | ast.Attribute)]
+        words += [str(each.value) for each in nodes if isinstance(each, ast.Constant)]
+        told = any(_OF_SOME_PROCESSES.search(each) or _PARTING.search(each) for each in words)
+        told = told or any(isinstance(each, ast.Call) for each in nodes)
+        return not told and self._is_of_no_process(test)
 
     def _asks_for_files(self, node: ast.expr) -> bool:
         """Whether an expression asks which files there are, how they end, or how many: not what a rank is."""
@@ -562,6 +660,11 @@ class _Paths:
         parting = any(each in names or _PARTING.search(each) for each in called)
         return (guarded and parting) or any(isinstance(each, ast.Return) for each in nodes)
 
+
+_OF_SOME_PROCESSES = re.compile(
+    r"(?i)rank|main|master|lead|chief|head|first|primary|local|node|root|zero|proc|worker|dist|world|coord"
+)
+"""In the names of what may be true on some processes alone."""
 
 _PARTING = re.compile(
     r"barrier|wait|sync|sleep|broadcast|download|fetch|prepare|extract|from_pretrained|load"

@@ -24,6 +24,7 @@ from launcher.program.index import (
 )
 from launcher.program.program import Program
 from launcher.program.ranks.reachability import Reachability, runs_once
+from launcher.program.surroundings.loader_classes import LOADER, SAMPLER
 from launcher.program.surroundings.options import is_registered_and_not_taken
 from launcher.program.values import (
     Constant,
@@ -31,8 +32,6 @@ from launcher.program.values import (
     alternatives,
 )
 from launcher.rules.script.data.loaders import (
-    LOADER,
-    SAMPLER,
     Loaders,
     endless_cycles,
 )

@@ -32,9 +32,10 @@ from launcher.program.index import (
     parent_of,
     scope_of,
 )
-from launcher.program.program import Program
+from launcher.program.program import Program, is_of_a_library, write_out_unpacked
 from launcher.program.ranks.participants import Closure, Participants
 from launcher.program.ranks.training_loops import calls_in
+from launcher.program.surroundings.loader_classes import LOADER, SAMPLER, class_of_torch
 from launcher.program.surroundings.options import DefaultRun
 from launcher.program.values import (
     LIBRARY_TABLES,
@@ -51,8 +52,6 @@ from launcher.program.values import (
 # What loaders are made of, and where the program trains with them.
 
 
-LOADER = "torch.utils.data.DataLoader"
-SAMPLER = "torch.utils.data.DistributedSampler"
 BATCH_SAMPLER = "torch.utils.data.BatchSampler"
 
 PARAMETERS = ("dataset", "batch_size", "shuffle", "sampler", "batch_sampler", "num_workers", "collate_fn")
@@ -134,12 +133,28 @@ class Loaders:
     @cached_property
     def calls(self) -> tuple[ast.Call, ...]:
         """Where DataLoaders are made."""
-        return tuple(call for call, _ in self.program.calls(LOADER))
+        return self._made(LOADER)
 
     @cached_property
     def samplers(self) -> tuple[ast.Call, ...]:
         """Where DistributedSamplers are made."""
-        return tuple(call for call, _ in self.program.calls(SAMPLER))
+        return self._made(SAMPLER)
+
+    def _made(self, kind: str) -> tuple[ast.Call, ...]:
+        """Where objects of a class of torch are made, also of one of another library or of the program that
+        is the same for who uses it."""
+        program, last = self.program, kind.rpartition(".")[2]
+        found = dict.fromkeys(call for call, _ in program.calls(kind))
+        own = (each for file in program.files for each in file.classes if each.bases)
+        lasts = {each.name for each in own if class_of_torch(each, program.value) == kind}
+        lasts |= {name for file in program.files for name in file.mentioned if name.endswith(last)}
+        for name in sorted(program.known_as(lasts)):
+            for call in (each for file in program.files for each in file.calls_of.get(name, ())):
+                made = alternatives(program.value(call))
+                if all(isinstance(each, Instance) and each.name == kind for each in made):
+                    write_out_unpacked(program, call)
+                    found.setdefault(call)
+        return tuple(found)
 
     @cached_property
     def is_data_parallel(self) -> bool:
@@ -182,19 +197,19 @@ class Loaders:
         for each in alternatives(value):
             if isinstance(each, Made) and _deals_all(self.program, each.definition, sampler):
                 continue
-            calls = calls_that_made(each, SAMPLER, BATCH_SAMPLER, *library_names("plain_samplers"))
-            if calls is None:
+            if not calls_that_made(each, SAMPLER, BATCH_SAMPLER, *library_names("plain_samplers")):
                 return None
-            for call in calls:
-                if self.program.qualified(call.func) == SAMPLER:
-                    left_out = self.program.analysis(DefaultRun).leaves_out(call)
-                    found |= frozenset() if left_out else {call}
-                elif self.program.qualified(call.func) == BATCH_SAMPLER:
-                    inner = argument_of(call, "sampler", 0)
-                    samplers = None if inner is None or has_star_arguments(call) else self._distributed(inner)
-                    if samplers is None:
-                        return None
-                    found |= samplers
+            assert isinstance(each, Instance)
+            if each.name == SAMPLER:
+                left_out = self.program.analysis(DefaultRun).leaves_out(each.call)
+                found |= frozenset() if left_out else {each.call}
+            elif each.name == BATCH_SAMPLER:
+                inner = argument_of(each.call, "sampler", 0)
+                starred = inner is None or has_star_arguments(each.call)
+                samplers = None if inner is None or starred else self._distributed(inner)
+                if samplers is None:
+                    return None
+                found |= samplers
         return found
 
     def resolved(self, node: ast.expr) -> frozenset[ast.Call] | None:
@@ -263,12 +278,28 @@ class Loaders:
         """The loaders that a loop goes over, also where one rank has a bar: `tqdm(x) if first else x`."""
         node = self.unwrapped(node)
         found = self.resolved(node)
-        if found is not None or not depth or len(alternatives(self.program.value(node))) < 2:
+        value = self.program.value(node)
+        if found is None and depth and isinstance(value, Made):
+            return self._behind(value.definition, depth - 1)
+        if found is not None or not depth or len(alternatives(value)) < 2:
             return found
         arms = [each for each in origins(self.program, node) if each is not None and each is not node]
         over = [self.looped_over(each, depth - 1) for each in arms]
         known = [each for each in over if each is not None]
         return frozenset[ast.Call]().union(*known) if len(known) == len(origins(self.program, node)) else None
+
+    def _behind(self, definition: ast.ClassDef, depth: int) -> frozenset[ast.Call] | None:
+        """The loaders whose batches an object of the program gives out, as one that reads ahead does."""
+        given = [
+            call.args[0] for call in calls_in(definition) if last_name(call.func) == "iter" and call.args
+        ]
+        for name in ("__iter__", "__next__"):
+            method = method_of(definition, name)
+            loops = [*ast.walk(method)] if method is not None else []
+            given += [each.iter for each in loops if isinstance(each, ast.For)]
+            given += [each.value for each in loops if isinstance(each, ast.YieldFrom)]
+        over = [self.looped_over(each, depth) for each in given]
+        return frozenset[ast.Call]().union(*filter(None, over)) or None
 
     def unwrapped(self, node: ast.expr) -> ast.expr:
         """What is looped over, without enumerate, tqdm and the like."""
@@ -310,7 +341,7 @@ class Loaders:
         if isinstance(call.func, ast.Attribute) and call.func.attr == "append":
             return isinstance(call.func.value, ast.Name) and self._is_only_kept(call.func.value)
         return all(
-            isinstance(each, Defined) or (isinstance(each, External) and each.name in _LOOKERS)
+            isinstance(each, Defined) or (isinstance(each, External) and _only_looks(each.name))
             for each in values
         )
 
@@ -349,6 +380,8 @@ class Loaders:
                 function = each.node if isinstance(each, Defined) else None
                 if isinstance(each, Made):
                     function = method_of(each.definition, "__call__")
+                if isinstance(each, Instance) and each.name.endswith("Scaler"):
+                    return True  # `loss_scaler(loss, optimizer)` of timm.
                 if isinstance(function, ast.FunctionDef) and function not in seen:
                     seen.add(function)
                     if self._calls_backward(function.body, seen, depth + 1):
@@ -510,12 +543,29 @@ def loops_over_something(
     for call in file.calls_of.get("next", ()):
         around = (each for each in ancestors_in_function(call) if isinstance(each, ast.For | ast.While))
         outer = next(around, None)
-        made = origins(program, call.args[0]) if outer is not None and call.args else ()
-        begun = made[0] if len(made) == 1 else None
-        if outer is None or not isinstance(begun, ast.Call) or last_name(begun.func) != "iter":
-            continue
-        if begun.args and outer not in ancestors(begun):
-            yield outer, begun.args[0], outer.body
+        begun = None if outer is None else _begun(program, call)
+        if outer is not None and begun is not None and outer not in ancestors(begun):
+            yield outer, begun, outer.body
+
+
+def _begun(program: Program, call: ast.Call) -> ast.expr | None:
+    """What gives the next element here: `iter(loader)` or a generator, or what has a method `next` itself."""
+    if isinstance(call.func, ast.Attribute):
+        return call.func.value if isinstance(program.value(call.func.value), Made) else None
+    made = origins(program, call.args[0]) if call.args else ()
+    begun = made[0] if len(made) == 1 else None
+    if not isinstance(begun, ast.Call):
+        return None
+    if last_name(begun.func) == "iter":
+        return begun.args[0] if begun.args else None
+    function = getattr(program.value(begun.func), "node", None)
+    return begun if function is not None and function in file_of(function).yields_of else None
+
+
+def _only_looks(name: str) -> bool:
+    """Whether a function of a library leaves a loader that it is given as it is: one that shows how far a
+    loop is, or one of a library that knows nothing of ranks."""
+    return name in _LOOKERS or is_of_a_library(name)
 
 
 def _passed_through(called: Defined, call: ast.Call) -> ast.expr | None:

@@ -35,6 +35,7 @@ from launcher.rules.script.data.downloads import (
     fetches,
     is_made_once,
     opened_to_write,
+    opens_to_write,
 )
 from launcher.rules.script.findings import finding_at, related_at
 
@@ -135,7 +136,7 @@ def _writes(program: Program) -> Iterator[tuple[ast.Call, ast.expr, str]]:
     """What writes files or folders of data: the call, the path, and by what."""
     for call, name in program.calls(*WRITERS, *_DESTINATIONS):
         path = argument_of(call, *(WRITERS.get(name) or _DESTINATIONS[name]))
-        if path is not None:
+        if path is not None and opens_to_write(call, name):
             yield call, path, name
     for call, name in fetches(program):
         root = argument_of(call, "root", 0) if name.startswith(DATASETS) else None

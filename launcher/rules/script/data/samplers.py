@@ -31,6 +31,7 @@ from launcher.program.index import (
     scope_of,
 )
 from launcher.program.program import Program
+from launcher.program.ranks.model_averaging import reductions_of_gradients
 from launcher.program.ranks.participants import Closure
 from launcher.program.ranks.training_loops import calls_in
 from launcher.program.ranks.uniformity import (
@@ -41,6 +42,7 @@ from launcher.program.ranks.uniformity import (
     seeds_of,
     source_of_difference,
 )
+from launcher.program.surroundings.loader_classes import SAMPLER
 from launcher.program.surroundings.options import DefaultRun
 from launcher.program.values import (
     INIT_PROCESS_GROUP,
@@ -57,7 +59,6 @@ from launcher.program.values import (
 )
 from launcher.rules.script.data.epochs import epoch_calls, receivers
 from launcher.rules.script.data.loaders import (
-    SAMPLER,
     LoaderLoop,
     LoaderOwner,
     LoaderOwners,
@@ -83,7 +84,8 @@ def training_data_is_split(program: Program) -> Iterator[Finding]:
     Every rank then trains on the whole dataset: N processes do the same work N times over. Only loaders that
     surely reach a loop with a backward pass count, over datasets that are surely the same on every rank;
     what was handed to Accelerate, Lightning, a Trainer or anything unknown is theirs to split, unless the
-    Trainer is told not to (`use_distributed_sampler=False`). One that was forgotten beside a model that
+    Trainer is told not to (`use_distributed_sampler=False`). A warning where nobody knows the dataset, which
+    is shuffled and told nothing of ranks. One that was forgotten beside a model that
     Accelerate prepares is found.
 
     Bad: `for batch in DataLoader(dataset, shuffle=True): ddp(batch).backward()`
@@ -92,7 +94,9 @@ def training_data_is_split(program: Program) -> Iterator[Finding]:
     Source: torch.utils.data documentation.
     """
     run = program.analysis(DefaultRun)
-    for loader, loop in _unsplit(program):
+    for loader, loop, is_sure in _unsplit(program):
+        if not is_sure and any(_is_of(loader, each) for each in program.analysis(Loaders).samplers):
+            continue  # The sampler beside it is found, where nothing gets it.
         given = program.analysis(Loaders).given(loader, "sampler")
         left = [] if given is None else calls_that_may_make(program, given, SAMPLER)
         yield finding_at(
@@ -100,7 +104,7 @@ def training_data_is_split(program: Program) -> Iterator[Finding]:
             loader,
             "no distributed sampler: every rank trains on the whole dataset, and N processes do the same "
             "work N times over",
-            severity=Severity.WARNING if any(map(run.is_left_to_options, left)) else None,
+            severity=None if is_sure and not any(map(run.is_left_to_options, left)) else Severity.WARNING,
             related=[
                 related_at(loop.iter, "the loop that trains with it"),
                 *(related_at(each, "no run comes here by its defaults") for each in left[:1]),
@@ -121,27 +125,39 @@ _PREPARING = ("accelerate.Accelerator.prepare", "lightning.fabric.Fabric.setup")
 _WRAPPERS = (*library_names("model_wrappers"), *_PREPARING)
 
 
-def _unsplit(program: Program) -> Iterator[tuple[ast.Call, LoaderLoop]]:
-    """The loaders that give every rank the same data, each with a loop that trains with it."""
+def _unsplit(program: Program) -> Iterator[tuple[ast.Call, LoaderLoop, bool]]:
+    """The loaders that give every rank the same data, each with a loop that trains with it, and whether it is
+    known what the dataset is: another one that is shuffled anew is most likely whole on every rank."""
     loaders = program.analysis(Loaders)
-    if not loaders.calls or not loaders.is_wrapped_by(_WRAPPERS):
+    if not loaders.calls or not (loaders.is_wrapped_by(_WRAPPERS) or any(reductions_of_gradients(program))):
         return
     if any(has_star_arguments(call) for call, _ in program.calls(*_PREPARING)):
         return
-    seen = set[ast.Call]()
+    seen, reported = set[ast.Call](), set[ast.Call]()
     for loop in loaders.training_loops:
         # Where one of several loaders has a sampler, the others are for runs of one process.
         if any(loaders.samplers_of(each) != frozenset() for each in loop.loaders):
             continue
-        for loader in loop.loaders - seen:
+        for loader in sorted(loop.loaders - seen, key=lambda each: (file_of(each).path, each.lineno)):
+            if loop.loaders & reported:
+                break  # Of several, as by a function for training and validation, one shows it.
             seen.add(loader)
             dataset, sampler = loaders.given(loader, "dataset"), loaders.given(loader, "sampler")
-            if dataset is None or not Closure(program, dataset).is_the_same_everywhere:
+            made = None if dataset is None else Closure(program, dataset)
+            if made is None or made.may_differ or not (made.is_known or _is_shuffled(loaders, loader)):
                 continue
             if sampler is not None and _draws_a_part(program, sampler):
                 continue
             if _is_of_several(program, loader, loop.node):
-                yield loader, loop
+                reported.add(loader)
+                yield loader, loop, made.is_known
+
+
+def _is_shuffled(loaders: Loaders, loader: ast.Call) -> bool:
+    """Whether a loader draws from all of a dataset that has a length: a stream can not be shuffled by it."""
+    shuffle = loaders.given(loader, "shuffle")
+    given = [each for each in (shuffle, loaders.given(loader, "sampler")) if each is not None]
+    return any(loaders.program.value(each) not in (Constant(False), Constant(None)) for each in given)
 
 
 def _draws_a_part(program: Program, sampler: ast.expr) -> bool:
@@ -159,7 +175,7 @@ def _is_of_several(program: Program, loader: ast.Call, loop: ast.AST) -> bool:
     may be for one process. It stands in a file of the loop, or in a function that such a file calls."""
     files = {program.entry, file_of(loader), file_of(loop)}
     files |= {file_of(site) for site in _calls_of(program, scope_of(loop).function)}
-    for call, _ in program.calls(*_WRAPPERS):
+    for call in (*(call for call, _ in program.calls(*_WRAPPERS)), *reductions_of_gradients(program)):
         if file_of(call) in files:
             return True
         sites = _calls_of(program, scope_of(call).function)
@@ -243,7 +259,7 @@ def samplers_are_used(program: Program) -> Iterator[Finding]:
             _trains_beside(loaders, sampler) and goes_nowhere(program, sampler)
         ):
             continue
-        if not any(_is_of(loader, sampler) for loader, _ in _unsplit(program)):
+        if not any(_is_of(loader, sampler) for loader, _, is_sure in _unsplit(program) if is_sure):
             yield finding_at(
                 data.NO_DISTRIBUTED_SAMPLER,
                 sampler,
