@@ -460,9 +460,10 @@ def ranks_make_a_group(subject: ScriptSubject) -> Iterator[Finding]:
     for call in groups:
         if _size_of_group(run, call) == "1" and surely_runs(program, call, known=run.truth):
             message = f"{started}, and each makes a group of itself here: {alone}"
-            yield finding_at(distribution.RANKS_NEVER_MET, call, message)
+            starts = [related_at(each, "only here it would start others") for each in rank_starts(program)]
+            yield finding_at(distribution.RANKS_NEVER_MET, call, message, related=starts)
     unknown = imports_the_unknown(program)
-    if list(rank_starts(program)) or (unknown and _imports_what_joins(program)):
+    if list(rank_starts(program)) or (unknown and imports_what_joins(program)):
         return
     joining = [call for call, _ in joining_calls(program)] if groups else []
     if joining and all(never_runs(program, call, run.truth) for call in joining):
@@ -481,12 +482,22 @@ def ranks_make_a_group(subject: ScriptSubject) -> Iterator[Finding]:
         yield finding_at(distribution.RANKS_NEVER_MET, steps[0], message, severity=Severity.INFO)
 
 
-def _imports_what_joins(program: Program) -> bool:
-    """Whether a program imports a library that makes groups by itself, or has files that are not read."""
-    names = (canonical_name(each.module or "") for file in program.files for each in file.imports)
-    tables = ("joining_imports", "trainer_imports", "launcher_imports")
-    roots = {each.partition(".")[0] for table in tables for each in LIBRARY_TABLES[table]}
-    return bool(program.unread) or any(name.partition(".")[0] in roots for name in names)
+def imports_what_joins(program: Program) -> bool:
+    """Whether a program imports what makes groups by itself, or has files that are not read.
+
+    Of a library of which only some classes do so (a Trainer), one of them.
+    """
+    joining = LIBRARY_TABLES["joining_imports"]
+    classes = {each.rpartition(".")[2] for each in joining if "." in each}
+    partly = {each.partition(".")[0] for each in joining if "." in each}
+    tables = ("trainer_imports", "launcher_imports")
+    roots = {each.partition(".")[0] for table in tables for each in LIBRARY_TABLES[table]} - partly
+    names = [canonical_name(each.module or "") for file in program.files for each in file.imports]
+    return (
+        bool(program.unread)
+        or any(is_import_of(name, "joining_imports") or name.partition(".")[0] in roots for name in names)
+        or any(not classes.isdisjoint(file.attributes) for file in program.files)
+    )
 
 
 def _size_of_group(run: JobRun, call: ast.Call) -> str:

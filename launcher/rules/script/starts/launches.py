@@ -21,6 +21,7 @@ from launcher.program.process_environment import COMMANDS, is_for_one_host
 from launcher.program.program import Program, joining_calls
 from launcher.program.ranks.reachability import never_runs, surely_runs
 from launcher.program.ranks.training_loops import ends_with_an_error
+from launcher.program.spellings import spelled_commands
 from launcher.program.surroundings.options import default_of_option
 from launcher.program.values import (
     DDP,
@@ -37,7 +38,6 @@ from launcher.rules.script.findings import (
     ScriptSubject,
     finding_at,
     related_at,
-    spelled_commands,
 )
 from launcher.rules.script.process_groups import STARTS_EACH_PROCESS
 from launcher.rules.script.processes import chooses_devices, device_indices
