@@ -16,6 +16,7 @@ from launcher.program.dataflow import (
     argument_of,
     calculate_number,
     constant_argument,
+    given_argument,
     has_star_arguments,
 )
 from launcher.program.index import (
@@ -48,6 +49,7 @@ from launcher.program.values import (
     INIT_PROCESS_GROUP,
     LIBRARY_TABLES,
     UNKNOWN,
+    Constant,
     Defined,
     Instance,
     canonical_name,
@@ -414,7 +416,7 @@ def trainer_knows_its_processes(subject: ScriptSubject) -> Iterator[Finding]:
 
     As many trainings are paid for as there are processes, and each is whole.
 
-    Only where `devices` is a literal 1 and neither `num_nodes` nor a strategy is given.
+    Only where `devices` is 1, if only of what is unpacked, and neither more hosts nor a strategy are given.
 
     Bad: `Trainer(devices=1)` with eight processes per host. Good: `Trainer(devices="auto", num_nodes=...)`.
     Source: the sources of DIST008.
@@ -422,12 +424,14 @@ def trainer_knows_its_processes(subject: ScriptSubject) -> Iterator[Finding]:
     if (subject.plan.world_size or 1) < 2:
         return
     program = subject.program
+    run = JobRun(subject)
     for call, _ in program.calls("lightning.pytorch.Trainer"):
-        devices = constant_argument(program, argument_of(call, "devices"))
-        others = ("num_nodes", "strategy", "plugins")
-        if devices is None or devices.value not in (1, "1") or has_star_arguments(call):
+        devices, hosts = (given_argument(program, call, each) for each in ("devices", "num_nodes"))
+        others = [given_argument(program, call, name) for name in ("strategy", "plugins")]
+        one = devices is not None and run.value(devices) in (Constant(1), Constant("1"))
+        if not one or (hosts is not None and run.value(hosts) != Constant(1)):
             continue
-        if all(argument_of(call, name) is None for name in others) and surely_runs(program, call):
+        if others == [None, None] and surely_runs(program, call, known=run.truth):
             yield finding_at(
                 distribution.RANKS_NEVER_MET,
                 call,
