@@ -441,7 +441,7 @@ def given_option(job: JobSpec, name: str, declared: ast.AST | None = None) -> st
     return given_in_words(words_of(job), name, declared)
 
 
-_OTHER_LAUNCHERS = ("SLURM_", "OMPI_", "PMI_", "PMIX_", "MV2_", "HOROVOD_")
+OTHER_LAUNCHERS = ("SLURM_", "OMPI_", "PMI_", "PMIX_", "MV2_", "HOROVOD_")
 """How the variables begin that only their own launcher sets."""
 
 _OF_MPI = ("mpi4py.", "horovod.")
@@ -480,7 +480,7 @@ class JobRun:
             return False
         if name in _OF_EACH_PROCESS:
             return self.strategy in ("none", "mpi")
-        return name.startswith(_OTHER_LAUNCHERS) and self.strategy in ("torchrun", "none")
+        return name.startswith(OTHER_LAUNCHERS) and self.strategy in ("torchrun", "none")
 
     def holds(self, name: str) -> bool | None:
         """Whether a variable is set in the job's processes; None where nobody can tell."""

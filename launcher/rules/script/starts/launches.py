@@ -36,6 +36,7 @@ from launcher.program.values import (
 )
 from launcher.rules.script.configuration_files import ConfigurationFiles
 from launcher.rules.script.findings import (
+    OTHER_LAUNCHERS,
     JobRun,
     ScriptSubject,
     finding_at,
@@ -108,6 +109,9 @@ def local_rank_is_handed_over(subject: ScriptSubject) -> Iterator[Finding]:
             return
     for node, index in device_indices(program):
         told = _told_local_rank(run, index)
+        if told is None and (same := _same_for_all(run, node, index)) is not None:
+            yield same
+            return
         if told is None or not is_part_of_the_start(program, node):
             continue
         names_no_device = told.value in (None, -1)
@@ -127,6 +131,24 @@ def local_rank_is_handed_over(subject: ScriptSubject) -> Iterator[Finding]:
         name = (program.qualified(missed.func) or "").rpartition(".")[2]
         message = f"{handed}: with its default no process comes to {name}, which makes it one of several"
         yield finding_at(unfit, declared[0], message, related=[related_at(missed, "never come to")])
+
+
+def _same_for_all(run: JobRun, node: ast.AST, index: ast.expr) -> Finding | None:
+    """A device by what this job leaves to a default, so that all processes of a host take one: an option
+    that no launcher hands over, or a variable that only another launcher sets."""
+    program, processes = run.program, run.plan.processes_per_host
+    option, value = default_of_option(program, index), program.value(index)
+    by_other = isinstance(value, RankValue) and value.source.startswith(OTHER_LAUNCHERS)
+    if (option is None and not by_other) or isinstance(value, Constant) or chooses_devices(program):
+        return None
+    told = run.value(index)
+    if told is None or type(told.value) is not int or told.value < 0:
+        return None
+    if not surely_runs(program, node, known=run.truth) and not is_part_of_the_start(program, node):
+        return None
+    message = f"in this job that is {told.value}: {processes} processes on each host take GPU {told.value}"
+    related = [related_at(option.node, "the default is written here")] if option else []
+    return finding_at(distribution.MORE_PROCESSES_THAN_DEVICES, node, message, related=related)
 
 
 def _of_several_ranks(program: Program) -> Iterator[ast.Call]:

@@ -127,6 +127,7 @@ def port_is_the_launchers(program: Program) -> Iterator[Finding]:
     own, others = is_for_one_host(program), has_another_launcher(program)
     if not makes_a_group(program) or (others and not own):
         return
+    severity: Severity | None
     for change in () if others else _overwritten(program, "MASTER_PORT"):
         port, related = _told(program, change.value)
         if not port or not port.strip("0").isdecimal():
