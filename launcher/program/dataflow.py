@@ -92,6 +92,12 @@ def unpacked_argument(program: Program, call: ast.Call, name: str) -> ast.expr |
 _AS_TABLES = ("vars", "dataclasses.asdict")
 
 
+def given_argument(program: Program, call: ast.Call, name: str) -> ast.expr | None:
+    """What a call gives a parameter by its name, also by an entry or field of what it unpacks."""
+    given = argument_of(call, name)
+    return unpacked_argument(program, call, name) if given is None else given
+
+
 def constant_argument(program: Program, node: ast.expr | None) -> Constant | None:
     """The literal that an expression surely is."""
     value = None if node is None else program.value(node)

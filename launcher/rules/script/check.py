@@ -62,7 +62,7 @@ from launcher.rules.script.data.workers import (
     workers_leave_the_devices_alone,
 )
 from launcher.rules.script.findings import JobRun, ScriptSubject
-from launcher.rules.script.starts import command_line, launches, topology
+from launcher.rules.script.starts import command_line, launches, strategies, topology
 from launcher.rules.script.states import kept_folders, loading, resuming, state_keys, writers
 from launcher.text.values import nearest
 
@@ -132,6 +132,7 @@ JOB_RULES: tuple[Callable[[ScriptSubject], Iterator[Finding]], ...] = (
     *kept_folders.FOLDER_JOB_RULES,
     *resuming.RESUMING_JOB_RULES,
     *processes.STRATEGY_JOB_RULES,
+    *strategies.STRATEGY_RULES,
     *command_line.WORDS_JOB_RULES,
     *launches.LAUNCH_RULES,
     *process_groups.MEETING_RULES,

@@ -15,9 +15,9 @@ import io
 import operator
 import tokenize
 import warnings
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
-from itertools import islice, pairwise, product
+from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeGuard, TypeVar
 
@@ -35,7 +35,6 @@ from launcher.failure_modes.model import (
 from launcher.frozen import frozen
 from launcher.program.dataflow import (
     ARITHMETIC,
-    argument_of,
     constant_argument,
     has_star_arguments,
     origins,
@@ -43,9 +42,11 @@ from launcher.program.dataflow import (
     text_beginning,
 )
 from launcher.program.index import (
+    Binding,
     BindingKind,
     FileIndex,
     ancestors,
+    ancestors_in_function,
     file_of,
     last_name,
     parent_of,
@@ -55,7 +56,6 @@ from launcher.program.index import (
 from launcher.program.process_environment import changed_variables, count_on_host
 from launcher.program.program import Program
 from launcher.program.ranks.reachability import Reachability, never_runs
-from launcher.program.spellings import MOST_SPELLINGS, NOT_WRITTEN, spellings
 from launcher.program.surroundings.options import (
     SET_ANYWAY,
     declared_in_run,
@@ -432,6 +432,7 @@ def _torch_distributed(place: ast.AST) -> str | None:
 
 
 Answer = TypeVar("Answer")
+Asked = TypeVar("Asked", bound=ast.AST)
 
 
 def given_option(job: JobSpec, name: str, declared: ast.AST | None = None) -> str | None:
@@ -440,8 +441,14 @@ def given_option(job: JobSpec, name: str, declared: ast.AST | None = None) -> st
     return given_in_words(words_of(job), name, declared)
 
 
-_OTHER_LAUNCHERS = ("SLURM_", "OMPI_", "PMI_", "PMIX_", "MV2_", "HOROVOD_")
+OTHER_LAUNCHERS = ("SLURM_", "OMPI_", "PMI_", "PMIX_", "MV2_", "HOROVOD_")
 """How the variables begin that only their own launcher sets."""
+
+_OF_MPI = ("mpi4py.", "horovod.")
+"""How the libraries are called that ask mpirun or horovodrun who they are."""
+
+_OPEN = ast.For | ast.While | ast.Try | ast.ExceptHandler | ast.IfExp | ast.BoolOp
+"""What may pass over a part of itself, so that nobody can tell."""
 
 _OF_EACH_PROCESS = frozenset({"RANK", "LOCAL_RANK", "WORLD_SIZE", "LOCAL_WORLD_SIZE", "GROUP_RANK"})
 """What torchrun tells each process that it starts."""
@@ -464,7 +471,8 @@ class JobRun:
         self.strategy = str(subject.job.distribution.strategy)
         self._set = {each.name for each in changed_variables(self.program)}
         self.facts = instance_facts(subject.job.resources.instance_type)
-        self._open = set[ast.expr]()
+        self._open = set[ast.AST]()
+        self._passed = dict[ast.AST, bool]()
 
     def lacks(self, name: str) -> bool:
         """Whether a variable is surely not set: of another launcher, or of one where there is none."""
@@ -472,7 +480,7 @@ class JobRun:
             return False
         if name in _OF_EACH_PROCESS:
             return self.strategy in ("none", "mpi")
-        return name.startswith(_OTHER_LAUNCHERS) and self.strategy in ("torchrun", "none")
+        return name.startswith(OTHER_LAUNCHERS) and self.strategy in ("torchrun", "none")
 
     def holds(self, name: str) -> bool | None:
         """Whether a variable is set in the job's processes; None where nobody can tell."""
@@ -519,9 +527,9 @@ class JobRun:
         found = self.program.value(node)
         if isinstance(found, Constant):
             return found
-        if isinstance(found, RankValue | WorldSize) and found.source.startswith("mpi4py."):
+        if isinstance(found, RankValue | WorldSize) and found.source.startswith(_OF_MPI):
             derived = isinstance(node, ast.BinOp | ast.Call) and bool(getattr(node, "args", True))
-            if self.strategy == "torchrun" and not derived:  # For MPI it is a world of one.
+            if self.strategy == "torchrun" and not derived:  # For them it is a world of one.
                 return Constant(int(isinstance(found, WorldSize)))
         if isinstance(node, ast.Attribute) and (option := self._option(node)) is not None:
             return option
@@ -583,7 +591,7 @@ class JobRun:
         kept = name in ("list", "tuple", "sorted") or (name == "map" and len(only.args) == 2)
         return self.count_listed(only.args[-1], depth - 1) if joins or kept else None
 
-    def _within(self, node: ast.expr, ask: Callable[[ast.expr], Answer | None]) -> Answer | None:
+    def _within(self, node: Asked, ask: Callable[[Asked], Answer | None]) -> Answer | None:
         if node in self._open:
             return None
         self._open.add(node)
@@ -593,12 +601,49 @@ class JobRun:
             self._open.discard(node)
 
     def _only_source(self, node: ast.expr) -> ast.expr | None:
-        bindings = self.program.evaluation.sources(node)
+        bindings = self._that_hold(node, self.program.evaluation.sources(node))
         only = bindings[0] if len(bindings) == 1 else None
         if only and only.kind is BindingKind.ASSIGNED and only.item is None and only.value is not None:
             return only.value
         made = origins(self.program, node)
         return made[0] if len(made) == 1 and made[0] is not node else None
+
+    def _that_hold(self, node: ast.expr, bindings: Sequence[Binding]) -> Sequence[Binding]:
+        """Of what a name or attribute is given, that which it may be in this job where it is read: nothing
+        that stands behind it, or where the job never comes; what surely comes last alone."""
+        if len(bindings) < 2 and not any(isinstance(each.node, ast.Attribute) for each in bindings):
+            return bindings
+        loops = any(isinstance(each, ast.For | ast.While) for each in ancestors_in_function(node))
+        read, here = _line(statement_of(node)), None if loops else scope_of(node)
+        left = [
+            each
+            for each in bindings
+            if not (scope_of(each.node) is here and _line(each.node) > read) and not self._passes(each.node)
+        ]
+        last = max(left, key=lambda each: _line(each.node), default=None)
+        beside = all(scope_of(each.node) is here for each in left)
+        return [last] if last is not None and beside and self._is_come_to(last.node) else left
+
+    def _passes(self, node: ast.AST) -> bool:
+        """Whether this job surely never comes to a statement."""
+        if node not in self._passed:
+            found = self._within(node, lambda each: never_runs(self.program, each, self.truth))
+            if found is None or self._open:  # What asks for itself is left open, for others too.
+                return bool(found)
+            self._passed[node] = found
+        return self._passed[node]
+
+    def _is_come_to(self, node: ast.AST) -> bool:
+        """Whether this job surely comes to a statement wherever it comes to the others of its function."""
+        inner = node
+        for outer in ancestors_in_function(node):
+            if isinstance(outer, ast.If) and inner is not outer.test:
+                if self.truth(outer.test) is not any(each is inner for each in outer.body):
+                    return False
+            elif isinstance(outer, _OPEN):
+                return False
+            inner = outer
+        return True
 
     def _variable(self, call: ast.Call) -> Constant | None:
         """What `os.environ.get` gives: the job's value, or the default where nobody sets the variable."""
@@ -613,13 +658,27 @@ class JobRun:
     def _option(self, node: ast.Attribute) -> Constant | None:
         """What the job gives an option of the program's only parser, or its default."""
         # What a parser makes is no object with methods of its own.
-        return self.option(node.attr, isinstance(self.program.value(node.value), Instance))
+        is_parsed = isinstance(self.program.value(node.value), Instance)
+        stores = self._that_hold(node, self._stores_of_option(node.attr, is_parsed))
+        if (
+            len(stores) == 1
+            and scope_of(stores[0].node) is scope_of(node)
+            and self._is_come_to(stores[0].node)
+        ):
+            only = stores[0].value if stores[0].kind is BindingKind.ASSIGNED else None
+            return None if only is None or stores[0].item is not None else self._within(only, self.value)
+        return None if stores else self._declared_option(node.attr)
+
+    def _stores_of_option(self, name: str, is_parsed: bool) -> list[Binding]:
+        stores = (each for file in self.program.files for each in file.set_attributes.get(name, ()))
+        return [each for each in stores if not (is_parsed and is_set_by_method(each))]
 
     def option(self, name: str, is_parsed: bool = True) -> Constant | None:
         """What the job gives an option by its name, or its default; None where the program sets it itself."""
-        stores = [each for file in self.program.files for each in file.set_attributes.get(name, ())]
-        if any(not (is_parsed and is_set_by_method(each)) for each in stores):
-            return None
+        stores = self._stores_of_option(name, is_parsed)
+        return None if not all(self._passes(each.node) for each in stores) else self._declared_option(name)
+
+    def _declared_option(self, name: str) -> Constant | None:
         calls = declared_in_run(self.program, name)
         if len(calls) != 1 or has_star_arguments(calls[0]):
             return None
@@ -662,6 +721,10 @@ def may_run(run: JobRun, node: ast.expr, deepest: int = 4) -> bool:
     return not calls or any(may_run(run, each, deepest - 1) for each in calls)
 
 
+def _line(node: ast.AST) -> int:
+    return getattr(node, "lineno", 0)
+
+
 def _whole_number(text: str) -> Constant | None:
     """What `int` makes of a text such as `-1`; None where it is no number."""
     return Constant(int(text)) if text.removeprefix("-").isdecimal() else None
@@ -688,21 +751,3 @@ def texts_by_default(program: Program, node: ast.expr) -> set[str | None]:
         else:
             found.add(begun[0] if begun else "" if option else None)
     return found
-
-
-# The texts that an expression may be, and the commands that a program runs.
-
-
-def spelled_commands(program: Program, call: ast.Call) -> list[list[str]]:
-    """The words of each command that a call may run, with `?` for what is not written."""
-    command = call.args[0] if call.args else argument_of(call, "args")
-    if isinstance(command, ast.Call) and last_name(command.func) == "split":  # Of the text, or of shlex.
-        command = command.args[0] if command.args else getattr(command.func, "value", None)
-    found = origins(program, command) if isinstance(command, ast.Name | ast.Attribute) else (command,)
-    written: list[list[str]] = []
-    for one in found:
-        parts = one.elts if isinstance(one, ast.List | ast.Tuple) else [one]
-        of_parts = [spellings(program, each) for each in parts]
-        for chosen in islice(product(*of_parts), MOST_SPELLINGS):
-            written.append([word for each in chosen for word in each.text.replace(NOT_WRITTEN, "?").split()])
-    return written

@@ -16,6 +16,7 @@ from launcher.program.dataflow import (
     argument_of,
     calculate_number,
     constant_argument,
+    given_argument,
     has_star_arguments,
 )
 from launcher.program.index import (
@@ -462,7 +463,7 @@ def trainer_knows_its_processes(subject: ScriptSubject) -> Iterator[Finding]:
 
     As many trainings are paid for as there are processes, and each is whole.
 
-    Only where `devices` is a literal 1 and neither `num_nodes` nor a strategy is given.
+    Only where `devices` is 1, if only of what is unpacked, and neither more hosts nor a strategy are given.
 
     Bad: `Trainer(devices=1)` with eight processes per host. Good: `Trainer(devices="auto", num_nodes=...)`.
     Source: the sources of DIST008.
@@ -470,12 +471,14 @@ def trainer_knows_its_processes(subject: ScriptSubject) -> Iterator[Finding]:
     if (subject.plan.world_size or 1) < 2:
         return
     program = subject.program
+    run = JobRun(subject)
     for call, _ in program.calls("lightning.pytorch.Trainer"):
-        devices = constant_argument(program, argument_of(call, "devices"))
-        others = ("num_nodes", "strategy", "plugins")
-        if devices is None or devices.value not in (1, "1") or has_star_arguments(call):
+        devices, hosts = (given_argument(program, call, each) for each in ("devices", "num_nodes"))
+        others = [given_argument(program, call, name) for name in ("strategy", "plugins")]
+        one = devices is not None and run.value(devices) in (Constant(1), Constant("1"))
+        if not one or (hosts is not None and run.value(hosts) != Constant(1)):
             continue
-        if all(argument_of(call, name) is None for name in others) and surely_runs(program, call):
+        if others == [None, None] and surely_runs(program, call, known=run.truth):
             yield finding_at(
                 distribution.RANKS_NEVER_MET,
                 call,
@@ -508,9 +511,10 @@ def ranks_make_a_group(subject: ScriptSubject) -> Iterator[Finding]:
     for call in groups:
         if _size_of_group(run, call) == "1" and surely_runs(program, call, known=run.truth):
             message = f"{started}, and each makes a group of itself here: {alone}"
-            yield finding_at(distribution.RANKS_NEVER_MET, call, message)
+            starts = [related_at(each, "only here it would start others") for each in rank_starts(program)]
+            yield finding_at(distribution.RANKS_NEVER_MET, call, message, related=starts)
     unknown = imports_the_unknown(program)
-    if list(rank_starts(program)) or (unknown and _imports_what_joins(program)):
+    if list(rank_starts(program)) or (unknown and imports_what_joins(program)):
         return
     joining = [call for call, _ in joining_calls(program)] if groups else []
     if joining and all(never_runs(program, call, run.truth) for call in joining):
@@ -529,12 +533,22 @@ def ranks_make_a_group(subject: ScriptSubject) -> Iterator[Finding]:
         yield finding_at(distribution.RANKS_NEVER_MET, steps[0], message, severity=Severity.INFO)
 
 
-def _imports_what_joins(program: Program) -> bool:
-    """Whether a program imports a library that makes groups by itself, or has files that are not read."""
-    names = (canonical_name(each.module or "") for file in program.files for each in file.imports)
-    tables = ("joining_imports", "trainer_imports", "launcher_imports")
-    roots = {each.partition(".")[0] for table in tables for each in LIBRARY_TABLES[table]}
-    return bool(program.unread) or any(name.partition(".")[0] in roots for name in names)
+def imports_what_joins(program: Program) -> bool:
+    """Whether a program imports what makes groups by itself, or has files that are not read.
+
+    Of a library of which only some classes do so (a Trainer), one of them.
+    """
+    joining = LIBRARY_TABLES["joining_imports"]
+    classes = {each.rpartition(".")[2] for each in joining if "." in each}
+    partly = {each.partition(".")[0] for each in joining if "." in each}
+    tables = ("trainer_imports", "launcher_imports")
+    roots = {each.partition(".")[0] for table in tables for each in LIBRARY_TABLES[table]} - partly
+    names = [canonical_name(each.module or "") for file in program.files for each in file.imports]
+    return (
+        bool(program.unread)
+        or any(is_import_of(name, "joining_imports") or name.partition(".")[0] in roots for name in names)
+        or any(not classes.isdisjoint(file.attributes) for file in program.files)
+    )
 
 
 def _size_of_group(run: JobRun, call: ast.Call) -> str:

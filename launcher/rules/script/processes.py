@@ -7,7 +7,7 @@ imported where it is asked, so that the lint of a script alone does not pay for 
 from __future__ import annotations
 
 import ast
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from itertools import chain
 
 from launcher.cluster.instances import instance_facts
@@ -22,38 +22,26 @@ from launcher.program.index import (
     file_of,
     is_main_guard,
     last_name,
-    nodes_within,
     scope_of,
     statement_of,
 )
-from launcher.program.overlapping_starts import ranks_are_started_only_here, runs_groups_side_by_side
+from launcher.program.overlapping_starts import runs_groups_side_by_side
 from launcher.program.process_environment import (
-    RANK_LAUNCHERS,
-    Valued,
     changed_variables,
     count_on_host,
     is_for_one_host,
-    process_starts,
-    rank_starts,
-    started_function,
     started_processes,
-    torchrun_commands,
-    ways_to,
 )
-from launcher.program.program import Program, imports_the_unknown
+from launcher.program.program import Program
 from launcher.program.ranks.guards import Guards
-from launcher.program.ranks.participants import Participants
-from launcher.program.ranks.reachability import Reachability, never_runs, surely_runs
-from launcher.program.ranks.truths import Guard
+from launcher.program.ranks.reachability import Reachability, surely_runs
 from launcher.program.surroundings.options import constant_by_default, is_taken
 from launcher.program.surroundings.shell_starts import ShellStarts
 from launcher.program.values import (
     DDP,
     FSDP,
     INIT_PROCESS_GROUP,
-    UNKNOWN,
     Constant,
-    External,
     RankKind,
     RankValue,
 )
@@ -64,12 +52,10 @@ from launcher.rules.script.findings import (
     ScriptSubject,
     finding_at,
     finding_in_shell,
-    given_option,
-    named_variable,
     related_at,
 )
 from launcher.rules.script.process_groups import STARTS_EACH_PROCESS
-from launcher.rules.script.starts.topology import asks_the_launcher, is_part_of_the_start, makes_a_group
+from launcher.rules.script.starts.topology import is_part_of_the_start, makes_a_group
 
 # Which device a process takes: one for each, by its rank on the host.
 
@@ -448,132 +434,6 @@ DEVICE_RULES = (
 # What only script and job together show: the strategy, the instance type, the version of torch.
 
 
-@finds(Stage.SCRIPT, distribution.SCRIPT_DOES_NOT_FIT_STRATEGY, distribution.RANKS_NEVER_MET)
-def script_fits_the_strategy(subject: ScriptSubject) -> Iterator[Finding]:
-    """A script that starts ranks under a launcher that does so, or is made for another launcher.
-
-    Spawned processes take the same ranks and GPUs once more for every process of the launcher. What another
-    launcher would have set, is not there. Where the host's number is no part of their ranks, the hosts never
-    meet.
-
-    Silent where options or variables of the job do not lead there, about processes that make no group, and
-    about variables that are read with a default, or in a `try`.
-
-    Bad: `mp.spawn(train, nprocs=8)` with `strategy: torchrun`. Good: `train()`, with the rank of the
-    environment.
-
-    Source: the sources of DIST005.
-    """
-    program, run = subject.program, JobRun(subject)
-    yield from _variables_that_lack(subject, run)
-    if run.strategy not in STARTS_EACH_PROCESS or (subject.plan.processes_per_host or 1) < 2:
-        return
-    participants, reachable = program.analysis(Participants), program.analysis(Reachability).reaches
-
-    def is_passed(node: ast.AST) -> bool:
-        return never_runs(program, node, run.truth)
-
-    starts = (*started_processes(program), *torchrun_commands(program))
-    for call in dict.fromkeys((*rank_starts(program), *(call for call, _ in starts))):
-        one = isinstance(participants.ranks_running(call), Guard)  # An evaluation by rank 0, say.
-        only = (
-            reachable(call) and not is_passed(call) and ranks_are_started_only_here(program, call, reachable)
-        )
-        if not one and (only or surely_runs(program, call, known=run.truth)):
-            started = (
-                f"strategy {run.strategy} starts {subject.plan.processes_per_host} processes on each host"
-            )
-            message = f"{started}, and each would start its own here, on the same GPUs"
-            yield finding_at(distribution.SCRIPT_DOES_NOT_FIT_STRATEGY, call, message)
-            named = given_option(subject.job, "num_machines") is not None
-            hosts = 1 if named else subject.job.resources.instance_count
-            if hosts > 1 and _host_number_is_zero(program, call, run.value, is_passed):
-                message = f"{hosts} hosts start the same ranks here: each trains a model for itself"
-                yield finding_at(distribution.RANKS_NEVER_MET, call, message, severity=Severity.WARNING)
-
-
-_ANY_GPUS = 1009
-"""How many a host may have, in a calculation that shall come to them again."""
-
-
-def _host_number_is_zero(
-    program: Program, start: ast.Call, known: Valued, is_passed: Callable[[ast.AST], bool]
-) -> bool:
-    """Whether the ranks that a program starts have the same numbers on each host, by what somebody knows of
-    the run and of what it passes over: those of the start itself, `node * gpus + index` with a node that is
-    0, those of a world as large as the host, or of a single host."""
-    if program.qualified(start.func) in RANK_LAUNCHERS:
-        hosts = argument_of(start, "num_machines", 2)
-        return hosts is None or all(
-            _told_number(program, each, known) == 1 for each in origins(program, hosts)
-        )
-    target = started_function(program, start)
-    groups = [call for call, _ in program.calls(INIT_PROCESS_GROUP)] if target else []
-    groups = [each for each in groups if True in ways_to(program, each, {target})]
-    ranks = [argument_of(each, "rank", 4) for each in groups]
-    values = {UNKNOWN if each is None else program.value(each) for each in ranks}
-    worlds = [each for group in groups if (each := argument_of(group, "world_size", 3)) is not None]
-    sizes = [made for each in worlds for made in origins(program, each) if not (made and is_passed(made))]
-    counts = {None if each is None else count_on_host(program, each, _ANY_GPUS, known) for each in sizes}
-    if values == {RankValue(RankKind.LOCAL, "spawn")} or (
-        counts == {_ANY_GPUS} and len(worlds) == len(groups)
-    ):
-        return True
-    made = [each for rank in ranks for each in ((None,) if rank is None else origins(program, rank))]
-    return bool(made) and all(_is_of_first_host(program, each, known) for each in made)
-
-
-def _is_of_first_host(program: Program, rank: ast.expr | None, known: Valued) -> bool:
-    """`node * gpus + index`, where the number of the node surely is 0."""
-    if not isinstance(rank, ast.BinOp) or not isinstance(rank.op, ast.Add):
-        return False
-    products = [each for each in (rank.left, rank.right) if isinstance(each, ast.BinOp)]
-    factors = [side for each in products if isinstance(each.op, ast.Mult) for side in (each.left, each.right)]
-    return any(
-        all(_told_number(program, made, known) == 0 for made in origins(program, each)) for each in factors
-    )
-
-
-def _told_number(program: Program, node: ast.expr | None, known: Valued) -> object:
-    if node is None:
-        return None
-    found, by_default = known(node), "detectron2.engine.default_argument_parser.parse_args.num_machines"
-    return found.value if found else 1 if program.qualified(node) == by_default else None
-
-
-def _variables_that_lack(subject: ScriptSubject, run: JobRun) -> Iterator[Finding]:
-    """Where the script asks for a variable that this job's launcher does not set, and ends with an error."""
-    program = subject.program
-    if run.strategy not in ("torchrun", "mpi", "none") or process_starts(program):
-        return
-    for read in _reads_of_the_environment(program):
-        keys = (named_variable(program, each) for each in origins(program, read.slice) if each is not None)
-        name = next((each for each in keys if each is not None and run.lacks(each)), None)
-        caught = any(isinstance(each, ast.Try) for each in ancestors(read))
-        if name is not None and not caught and surely_runs(program, read, known=run.truth):
-            message = f"strategy {run.strategy} sets no {name}: KeyError in every process"
-            yield finding_at(distribution.SCRIPT_DOES_NOT_FIT_STRATEGY, read, message)
-            return
-    for call, _ in program.calls(INIT_PROCESS_GROUP) if not imports_the_unknown(program) else ():
-        backend = constant_argument(program, argument_of(call, "backend", 0))
-        by_variables = backend in (None, Constant("nccl"), Constant("gloo")) and asks_the_launcher(
-            program, call
-        )
-        if by_variables and run.lacks("RANK") and surely_runs(program, call, known=run.truth):
-            message = f"strategy {run.strategy} sets no RANK, without which no group can be made"
-            yield finding_at(distribution.SCRIPT_DOES_NOT_FIT_STRATEGY, call, message)
-            return
-
-
-def _reads_of_the_environment(program: Program) -> Iterator[ast.Subscript]:
-    for file in program.mentioning("environ"):
-        for read in nodes_within(file.tree):
-            if isinstance(read, ast.Subscript) and isinstance(read.ctx, ast.Load):
-                named = isinstance(read.value, ast.Name | ast.Attribute)
-                if named and program.value(read.value) == External("os.environ"):
-                    yield read
-
-
 @finds(
     Stage.SCRIPT,
     distribution.PROCESSES_DIFFER_FROM_ACCELERATORS,
@@ -744,7 +604,6 @@ def settings_suit_the_job(subject: ScriptSubject) -> Iterator[Finding]:
 
 
 STRATEGY_JOB_RULES = (
-    script_fits_the_strategy,
     devices_are_as_many_as_the_processes,
     one_process_does_not_take_all_devices,
     spawned_processes_are_the_hosts_accelerators,

@@ -29,6 +29,7 @@ from launcher.program.ranks.participants import Participants
 from launcher.program.ranks.reachability import Reachability
 from launcher.program.ranks.truths import Guard
 from launcher.program.ranks.uniformity import Uniformity
+from launcher.program.spellings import spelled_commands
 from launcher.program.surroundings.options import DefaultRun
 from launcher.program.values import (
     Constant,
@@ -46,7 +47,6 @@ from launcher.rules.script.data.loaders import names_in
 from launcher.rules.script.data.shards import class_around
 from launcher.rules.script.findings import (
     finding_at,
-    spelled_commands,
 )
 
 _ARCHIVES = ("tarfile.open", "tarfile.TarFile", "zipfile.ZipFile")

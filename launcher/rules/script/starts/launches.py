@@ -12,6 +12,7 @@ from launcher.failure_modes.registry import finds
 from launcher.program.dataflow import (
     argument_of,
     constant_argument,
+    given_argument,
     has_star_arguments,
     origins,
     text_beginning,
@@ -21,6 +22,7 @@ from launcher.program.process_environment import COMMANDS, is_for_one_host
 from launcher.program.program import Program, joining_calls
 from launcher.program.ranks.reachability import never_runs, surely_runs
 from launcher.program.ranks.training_loops import ends_with_an_error
+from launcher.program.spellings import spelled_commands
 from launcher.program.surroundings.options import default_of_option
 from launcher.program.values import (
     DDP,
@@ -32,12 +34,14 @@ from launcher.program.values import (
     WorldSize,
     library_names,
 )
+from launcher.rules.script.configuration_files import ConfigurationFiles
 from launcher.rules.script.findings import (
+    OTHER_LAUNCHERS,
     JobRun,
     ScriptSubject,
     finding_at,
+    given_option,
     related_at,
-    spelled_commands,
 )
 from launcher.rules.script.process_groups import STARTS_EACH_PROCESS
 from launcher.rules.script.processes import chooses_devices, device_indices
@@ -105,6 +109,9 @@ def local_rank_is_handed_over(subject: ScriptSubject) -> Iterator[Finding]:
             return
     for node, index in device_indices(program):
         told = _told_local_rank(run, index)
+        if told is None and (same := _same_for_all(run, node, index)) is not None:
+            yield same
+            return
         if told is None or not is_part_of_the_start(program, node):
             continue
         names_no_device = told.value in (None, -1)
@@ -124,6 +131,24 @@ def local_rank_is_handed_over(subject: ScriptSubject) -> Iterator[Finding]:
         name = (program.qualified(missed.func) or "").rpartition(".")[2]
         message = f"{handed}: with its default no process comes to {name}, which makes it one of several"
         yield finding_at(unfit, declared[0], message, related=[related_at(missed, "never come to")])
+
+
+def _same_for_all(run: JobRun, node: ast.AST, index: ast.expr) -> Finding | None:
+    """A device by what this job leaves to a default, so that all processes of a host take one: an option
+    that no launcher hands over, or a variable that only another launcher sets."""
+    program, processes = run.program, run.plan.processes_per_host
+    option, value = default_of_option(program, index), program.value(index)
+    by_other = isinstance(value, RankValue) and value.source.startswith(OTHER_LAUNCHERS)
+    if (option is None and not by_other) or isinstance(value, Constant) or chooses_devices(program):
+        return None
+    told = run.value(index)
+    if told is None or type(told.value) is not int or told.value < 0:
+        return None
+    if not surely_runs(program, node, known=run.truth) and not is_part_of_the_start(program, node):
+        return None
+    message = f"in this job that is {told.value}: {processes} processes on each host take GPU {told.value}"
+    related = [related_at(option.node, "the default is written here")] if option else []
+    return finding_at(distribution.MORE_PROCESSES_THAN_DEVICES, node, message, related=related)
 
 
 def _of_several_ranks(program: Program) -> Iterator[ast.Call]:
@@ -274,6 +299,8 @@ def trainers_know_all_hosts(subject: ScriptSubject) -> Iterator[Finding]:
     Without `num_nodes` it counts on one. Under torchrun it multiplies that by its devices, and ends every
     process where the ranks that it finds are more.
 
+    A warning where its arguments are unpacked, or read by its own parser, and no file names `num_nodes`.
+
     Silent about one device or none, and where the number is not written or an option's.
 
     Bad: `Trainer(devices=8)` on two hosts. Good: `num_nodes=int(os.environ["GROUP_WORLD_SIZE"])`.
@@ -283,25 +310,53 @@ def trainers_know_all_hosts(subject: ScriptSubject) -> Iterator[Finding]:
     program, run, hosts = subject.program, JobRun(subject), subject.job.resources.instance_count
     if run.strategy != "torchrun" or hosts < 2:
         return
-    for call, name in program.calls("lightning.pytorch.Trainer", "lightning.fabric.Fabric"):
-        nodes, devices = argument_of(call, "num_nodes"), argument_of(call, "devices")
+    told = given_option(subject.job, "num_nodes") or given_option(subject.job, "trainer.num_nodes")
+    for call, name in program.calls(*_TRAINERS):
+        nodes, devices = (given_argument(program, call, each) for each in ("num_nodes", "devices"))
         kind = constant_argument(program, argument_of(call, "accelerator"))
         on_gpus = kind in (None, Constant("gpu"), Constant("cuda"), Constant("auto"))
         alone = None if devices is None else run.value(devices)
         counted = Constant(1) if nodes is None else run.value(nodes)
         checked = argument_of(call, "plugins") is None  # Which may be an environment that asks nothing.
-        if has_star_arguments(call) or not checked or not on_gpus or alone in (Constant(1), Constant("1")):
+        is_open = nodes is None and (has_star_arguments(call) or name not in _TRAINERS[:2])
+        if is_open and (told is not None or _names_hosts(program) or not _is_made_here(program, call)):
+            continue
+        if not checked or not on_gpus or alone in (Constant(1), Constant("1")):
             continue
         if counted is None or type(counted.value) is not int or counted.value == hosts:
             continue
         if surely_runs(program, call, known=run.truth):
             yield finding_at(
                 distribution.HARD_CODED_TOPOLOGY,
-                call if nodes is None else nodes,
-                f"{name.rpartition('.')[2]} counts on {counted.value} of the job's {hosts} hosts: its "
-                "devices do not come to the number of ranks, and it ends every process",
+                call if nodes is None or not hasattr(nodes, "parent") else nodes,
+                f"{'Fabric' if name == _TRAINERS[1] else 'Trainer'} counts on {counted.value} of the job's "
+                f"{hosts} hosts: its devices do not come to the number of ranks, and it ends every process",
                 remedy='Pass `num_nodes=int(os.environ["GROUP_WORLD_SIZE"])`, which torchrun sets.',
+                severity=Severity.WARNING if is_open else None,
             )
+
+
+def _is_made_here(program: Program, call: ast.Call) -> bool:
+    """Whether all that a call unpacks is made in the program, and comes from nowhere unseen."""
+    stars = [each.value for each in call.keywords if each.arg is None]
+    names = [part for each in stars for part in ast.walk(each) if isinstance(part, ast.Name)]
+    known = all(program.evaluation.sources(each) or program.qualified(each) for each in names)
+    return known and not any(isinstance(each, ast.Starred) for each in call.args)
+
+
+def _names_hosts(program: Program) -> bool:
+    """Whether any file of the program, or one of its configuration, names Lightning's number of hosts."""
+    texts = (*(each.text for each in program.files), *program.analysis(ConfigurationFiles).texts())
+    return any("num_nodes" in each for each in texts)
+
+
+_TRAINERS = (
+    "lightning.pytorch.Trainer",
+    "lightning.fabric.Fabric",
+    "lightning.pytorch.Trainer.from_argparse_args",
+    "lightning.pytorch.cli.LightningCLI",
+)
+"""What Lightning trains by; of the last two, the arguments may come from the command line too."""
 
 
 LAUNCH_RULES = (

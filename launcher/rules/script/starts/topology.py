@@ -7,10 +7,10 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from launcher.failure_modes import distribution, nccl
-from launcher.failure_modes.model import Finding, Severity, Stage
+from launcher.failure_modes.model import Finding, Related, Severity, Stage
 from launcher.failure_modes.registry import finds
 from launcher.program.dataflow import (
     argument_of,
@@ -48,9 +48,12 @@ from launcher.program.values import (
     alternatives,
     canonical_name,
 )
+from launcher.rules.script.configuration_files import ConfigurationFiles
 from launcher.rules.script.findings import (
     finding_at,
     finding_in_shell,
+    related_at,
+    related_in_file,
     texts_by_default,
 )
 
@@ -74,7 +77,8 @@ def address_is_the_launchers(program: Program) -> Iterator[Finding]:
     for one process alone, and where nobody can tell whether the line runs. A program that spawns its
     processes itself can run on one host only: there it is informational.
 
-    So of the shell script beside the program that starts it on several hosts.
+    So of the shell script beside the program that starts it on several hosts. An address that is the default
+    of an option, or of a configuration, is a warning.
 
     Bad: `os.environ["MASTER_ADDR"] = "localhost"`. Good: no such line, or
     `os.environ.setdefault("MASTER_ADDR", "localhost")` for a start without launcher.
@@ -84,15 +88,20 @@ def address_is_the_launchers(program: Program) -> Iterator[Finding]:
     if not makes_a_group(program):
         return
     for change in _overwritten(program, "MASTER_ADDR"):
-        address = constant_argument(program, change.value)
-        if address is None or not isinstance(address.value, str) or _is_replaced(program, change):
+        address, related = _told(program, change.value)
+        if address and LOOPBACK.fullmatch(address) and related and not _is_replaced(program, change):
+            what = f"MASTER_ADDR is {address!r} where nobody gives another"
+            yield _address(program, change.node, what, address, Severity.WARNING, related)
+        fixed = constant_argument(program, change.value)
+        if fixed is None or not isinstance(fixed.value, str) or _is_replaced(program, change):
             continue
-        yield _address(program, change.node, f"MASTER_ADDR is fixed to {address.value!r}", address.value)
+        yield _address(program, change.node, f"MASTER_ADDR is fixed to {fixed.value!r}", fixed.value)
     for call, _ in program.calls(GROUP):
         given = argument_of(call, "init_method", 1)
         matched = None if given is None else _ADDRESS.fullmatch(_written_address(program, given))
         if given and matched and matched[0].startswith("tcp") and _is_for_several(program, call):
-            yield _address(program, given, f"the ranks meet at {matched[0]}", matched[1])
+            _, related = _told(program, given)
+            yield _address(program, given, f"the ranks meet at {matched[0]}", matched[1], related=related)
     for call, _ in program.calls(_STORE):
         given = argument_of(call, "host_name", 0)
         host, size = constant_argument(program, given), argument_of(call, "world_size", 2)
@@ -118,16 +127,18 @@ def port_is_the_launchers(program: Program) -> Iterator[Finding]:
     own, others = is_for_one_host(program), has_another_launcher(program)
     if not makes_a_group(program) or (others and not own):
         return
+    severity: Severity | None
     for change in () if others else _overwritten(program, "MASTER_PORT"):
-        port = constant_argument(program, change.value)
-        if port is None or port.value in (None, "", "0", 0):
+        port, related = _told(program, change.value)
+        if not port or not port.strip("0").isdecimal():
             continue
         if own:
             harm, severity = "a second run on this machine finds it taken", Severity.INFO
         else:
-            harm, severity = "torchrun listens on its own, and the ranks wait for one that nobody opens", None
-        message = f"MASTER_PORT is fixed to {port.value}: {harm}"
-        yield finding_at(nccl.PORT_IN_USE, change.node, message, severity=severity)
+            harm = "torchrun listens on its own, and the ranks wait for one that nobody opens"
+            severity = Severity.WARNING if related else None
+        message = f"MASTER_PORT is {'' if related else 'fixed to '}{port}: {harm}"
+        yield finding_at(nccl.PORT_IN_USE, change.node, message, severity=severity, related=related)
     for call, _ in program.calls(GROUP):
         method = argument_of(call, "init_method", 1)
         texts = texts_by_default(program, method) if own and method is not None else ()
@@ -448,15 +459,40 @@ def _is_replaced(program: Program, change: ChangedVariable) -> bool:
     )
 
 
-def _address(program: Program, node: ast.AST, what: str, host: str) -> Finding:
+def _told(program: Program, given: ast.expr) -> tuple[str | None, list[Related]]:
+    """The text or number that an expression is, by the default of an option or of a configuration too, and
+    where that is written."""
+    made = [each for each in origins(program, given) if each is not None]
+    inner = given
+    if len(made) == 1 and isinstance(made[0], ast.Call) and program.qualified(made[0].func) == "str":
+        inner = made[0].args[0] if made[0].args else given
+    if (known := constant_argument(program, inner)) is not None:
+        return str(known.value), []
+    option = default_of_option(program, inner)
+    if option is not None:
+        return str(option.value), [related_at(option.node, "the default is written here")]
+    held = program.analysis(ConfigurationFiles).entry(inner)
+    texts = {str(each) for each in held.values} if held is not None else set()
+    places = [related_in_file(path, keys[-1]) for path, keys in held.sources if keys] if held else []
+    return (texts.pop(), places[:3]) if len(texts) == 1 and places else (None, [])
+
+
+def _address(
+    program: Program,
+    node: ast.AST,
+    what: str,
+    host: str,
+    severity: Severity | None = None,
+    related: Sequence[Related] = (),
+) -> Finding:
     if not LOOPBACK.fullmatch(host.strip("[]")):
-        message, severity = f"{what}: on any other hosts nobody is there, and the start hangs", None
+        message = f"{what}: on any other hosts nobody is there, and the start hangs"
     elif is_for_one_host(program):
         harm = "as the program starts its processes itself, it can only run on one host"
         message, severity = f"{what}: {harm}", Severity.INFO
     else:
-        message, severity = f"{what}: each of several hosts waits for itself alone", None
-    return finding_at(distribution.HARD_CODED_TOPOLOGY, node, message, severity=severity)
+        message = f"{what}: each of several hosts waits for itself alone"
+    return finding_at(distribution.HARD_CODED_TOPOLOGY, node, message, severity=severity, related=related)
 
 
 def _world_size(node: ast.AST, what: str, severity: Severity | None = None) -> Finding:

@@ -26,6 +26,7 @@ from launcher.program.index import (
 from launcher.program.process_environment import COMMANDS, changed_variables
 from launcher.program.program import Program
 from launcher.program.ranks.reachability import Reachability, never_runs
+from launcher.program.spellings import spelled_commands
 from launcher.program.surroundings.options import SET_ANYWAY, option_of
 from launcher.program.surroundings.saves import (
     LIGHTNING_LOGS,
@@ -46,7 +47,6 @@ from launcher.rules.script.findings import (
     finding_at,
     given_option,
     may_run,
-    spelled_commands,
 )
 
 # Where paths lead in the run of a job, by what they begin with.
