@@ -425,9 +425,10 @@ def _all_keys(document: Any) -> Iterator[str]:
         waiting += value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
 
 
-def configured_constant(found: Configured | None) -> Constant | None:
-    """The only value of an entry of files that are known; else None."""
-    if found is None or not found.is_chosen or len(found.values) != 1:
+def configured_constant(found: Configured | None, *, guesses: bool = False) -> Constant | None:
+    """The only value of an entry of files that are known, with `guesses` also of all that may be read; else
+    None."""
+    if found is None or not (found.is_chosen or guesses) or len(found.values) != 1:
         return None
     value = found.values[0]
     return Constant(value) if value is None or isinstance(value, bool | int | float | str) else None
