@@ -43,6 +43,8 @@ SAVED_TO = {
     "trl.SFTConfig": ("output_dir", 0),
     "lightning.pytorch.Trainer": ("default_root_dir", None),
     "lightning.pytorch.callbacks.ModelCheckpoint": ("dirpath", 0),
+    **{f"lightning.pytorch.loggers.{name}": ("save_dir", 0) for name in ("TensorBoardLogger", "CSVLogger")},
+    "lightning.pytorch.loggers.TestTubeLogger": ("save_dir", 0),
     "lightning.fabric.Fabric.save": ("path", 0),
     **dict.fromkeys(
         ("transformers.Trainer.train", "transformers.Seq2SeqTrainer.train"), ("args.output_dir", 1)
@@ -113,6 +115,8 @@ def state_saves(program: Program) -> Iterator[tuple[ast.Call, ast.expr]]:
         if name.endswith("Trainer.train") and (made is None or _is_told_by_its_call(program, made)):
             continue
         given = None if made is None else argument_of(made, keyword, position)
+        if given is None and name == _LIGHTNING_CALLBACK:
+            given = argument_of(call, "filepath")  # Before version 1.0.
         if given is not None and member:
             given = like(call, ast.Attribute(given, member, ast.Load()))
         path = path_of_file(program, given) or _project_folder(program, call)

@@ -56,6 +56,9 @@ _FILLED_IN = re.compile(rb"\{\{[^{}\n]{0,200}\}\}")
 """A place of a template, which the program fills in before it reads the document."""
 _HERE = re.compile(r"\$\{([\w.]{1,100})\}")
 
+_MOST_REFERENCES = 5
+"""So many entries that begin with another one are followed: `${paths.root}/runs`."""
+
 Entry = tuple[tuple[str, ...], object]
 
 
@@ -343,7 +346,9 @@ def _below(document: tuple[Entry, ...], keys: tuple[str, ...]) -> Iterator[Entry
     """The values at the end of paths that end with these keys, with the paths."""
     for path, value in document:
         if path[-len(keys) :] == keys:
-            if isinstance(value, str) and (whole := _HERE.match(value)):
+            for _ in range(_MOST_REFERENCES):
+                if not isinstance(value, str) or not (whole := _HERE.match(value)):
+                    break
                 inner = [found for each, found in document if each == tuple(whole[1].split("."))]
                 value = f"{inner[0]}{value[whole.end() :]}" if len(inner) == 1 else None
             yield path, value
@@ -425,9 +430,10 @@ def _all_keys(document: Any) -> Iterator[str]:
         waiting += value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
 
 
-def configured_constant(found: Configured | None) -> Constant | None:
-    """The only value of an entry of files that are known; else None."""
-    if found is None or not found.is_chosen or len(found.values) != 1:
+def configured_constant(found: Configured | None, *, guesses: bool = False) -> Constant | None:
+    """The only value of an entry of files that are known, with `guesses` also of all that may be read; else
+    None."""
+    if found is None or not (found.is_chosen or guesses) or len(found.values) != 1:
         return None
     value = found.values[0]
     return Constant(value) if value is None or isinstance(value, bool | int | float | str) else None

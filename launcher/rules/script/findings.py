@@ -465,8 +465,10 @@ _ORDERS: Mapping[type[ast.cmpop], Callable[[int, int], bool]] = {
 class JobRun:
     """What the options of a program and the variables of its environment are in one job."""
 
-    def __init__(self, subject: ScriptSubject) -> None:
-        """Of the job that starts the program."""
+    def __init__(self, subject: ScriptSubject, *, guesses: bool = False) -> None:
+        """Of the job that starts the program. With `guesses` an entry of configuration files of which nobody
+        knows which one is read has the value that all of them give it."""
+        self._guesses = guesses
         self.program, self.job, self.plan = subject.program, subject.job, subject.plan
         self.strategy = str(subject.job.distribution.strategy)
         self._set = {each.name for each in changed_variables(self.program)}
@@ -499,6 +501,9 @@ class JobRun:
                 name = constant_argument(self.program, test.left)
                 missing = name is not None and self.lacks(str(name.value))
                 return isinstance(sign, ast.NotIn) if missing else None
+            if isinstance(sign, ast.In | ast.NotIn):
+                held = self._is_in(test.left, right)
+                return None if held is None else held is isinstance(sign, ast.In)
             one, other = self.value(test.left), self.value(right)
             order = _ORDERS.get(type(sign))
             if one is None or other is None:
@@ -536,9 +541,11 @@ class JobRun:
         named = isinstance(node, ast.Name | ast.Attribute | ast.Subscript)
         if named and (source := self._only_source(node)) is not None:
             return self._within(source, self.value)
+        if isinstance(node, ast.Name) and (given := self._given_everywhere(node)) is not None:
+            return given
         if isinstance(node, ast.Attribute | ast.Subscript):
             files = self.program.analysis(ConfigurationFiles)
-            return configured_constant(files.entry(node, words_of(self.job)))
+            return configured_constant(files.entry(node, words_of(self.job)), guesses=self._guesses)
         if isinstance(node, ast.NamedExpr | ast.FormattedValue):
             return self.value(node.value)
         if isinstance(node, ast.JoinedStr):
@@ -559,6 +566,9 @@ class JobRun:
                 return self._variable(node)
             if name == "torch.cuda.is_available":
                 return Constant(True) if self.facts is not None and self.facts.has_gpus else None
+            if name in _ASKING_FOR_FILES and node.args:
+                place = self.value(node.args[0])  # Nothing has an empty name.
+                return Constant(False) if place is not None and not place.value else None
             inner = self.value(node.args[0]) if name in ("int", "str", "bool") and node.args else None
             if inner is not None and name == "int":
                 return _whole_number(str(inner.value))
@@ -645,6 +655,14 @@ class JobRun:
             inner = outer
         return True
 
+    def _given_everywhere(self, name: ast.Name) -> Constant | None:
+        """What a parameter is by all calls that give it something, where they agree."""
+        found = {
+            None if each is None or each is name else self._within(each, self.value)
+            for each in origins(self.program, name)
+        }
+        return found.pop() if len(found) == 1 else None
+
     def _variable(self, call: ast.Call) -> Constant | None:
         """What `os.environ.get` gives: the job's value, or the default where nobody sets the variable."""
         name = constant_argument(self.program, call.args[0])
@@ -687,6 +705,15 @@ class JobRun:
             return None
         return self.value(option.default) if option.value is None else Constant(option.value)
 
+    def _is_in(self, item: ast.expr, whole: ast.expr) -> bool | None:
+        """Whether a text holds another, or what is listed holds a value: `"None" not in args.load`."""
+        one, other = self.value(item), self.value(whole)
+        if one is not None and isinstance(whole, ast.Tuple | ast.List | ast.Set):
+            listed = [self.value(each) for each in whole.elts]
+            return True if one in listed else None if None in listed else False
+        texts = [each.value for each in (one, other) if each is not None and isinstance(each.value, str)]
+        return texts[0] in texts[1] if len(texts) == 2 else None
+
     def options_leaving_out(self, call: ast.Call) -> list[ast.Call]:
         """Where `--local_rank` is declared, if no process comes to a call because of a test of that: only
         launchers before torchrun hand it over."""
@@ -718,11 +745,15 @@ def may_run(run: JobRun, node: ast.expr, deepest: int = 4) -> bool:
         return bool(function.decorator_list)
     named = [each for file in program.files for each in file.calls_of.get(function.name, ())]
     calls = named if sites is None else [site.call for site in sites]
+    calls = [each for each in calls if function not in ancestors(each)]  # Not by itself.
     return not calls or any(may_run(run, each, deepest - 1) for each in calls)
 
 
 def _line(node: ast.AST) -> int:
     return getattr(node, "lineno", 0)
+
+
+_ASKING_FOR_FILES = ("os.path.exists", "os.path.isfile", "os.path.isdir")
 
 
 def _whole_number(text: str) -> Constant | None:

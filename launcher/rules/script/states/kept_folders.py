@@ -48,6 +48,7 @@ from launcher.rules.script.findings import (
     given_option,
     may_run,
 )
+from launcher.rules.script.states.writers import texts_in
 
 # Where paths lead in the run of a job, by what they begin with.
 
@@ -65,6 +66,8 @@ _HOST_FOLDERS = {
 
 _KEPT_BY_VARIABLE = "SM_"
 """What the names of variables begin with that lead to folders of SageMaker's."""
+_OUTPUT = f"{CONTAINER_ROOT}/output"
+"""The folder of which only `data` is kept; SM_OUTPUT_DIR leads to it."""
 
 
 @frozen
@@ -181,7 +184,9 @@ def _leaves_the_code(subject: ScriptSubject, file: ast.Name) -> bool:
             break
         named = outer.func if isinstance(outer, ast.Call) else outer
         up += isinstance(named, ast.Attribute) and named.attr in ("dirname", "parent")
-        up += 2 * (isinstance(named, ast.Attribute) and named.attr == "parents")
+        if isinstance(named, ast.Subscript) and last_name(named.value) == "parents":
+            level = getattr(named.slice, "value", 1)
+            up += 1 + (level if isinstance(level, int) else 1)
     return up > above
 
 
@@ -200,6 +205,8 @@ def _begin_of(subject: ScriptSubject, origin: ast.expr | None, depth: int) -> li
             inner = origin.left
         case ast.Attribute(attr="parent"):
             inner = origin.value
+        case ast.Subscript(value=ast.Attribute(value=owner, attr="parents")):
+            inner = owner
         case ast.Attribute(value=owner) if origin.attr == "name" and _begins_on_host(subject, owner):
             inner = owner
         case ast.Attribute() if option_of(subject.program, origin):
@@ -231,9 +238,13 @@ def _begin_of(subject: ScriptSubject, origin: ast.expr | None, depth: int) -> li
             return found or [_NOT_WRITTEN]
     if held is None:
         return [_NOT_WRITTEN]
-    texts = (each if isinstance(each, str) and not each.startswith("${") else None for each in held.values)
+    values = (_WHERE_IT_RUNS.sub("./", each) if isinstance(each, str) else None for each in held.values)
+    texts = (None if each is None or each.startswith("${") else each for each in values)
     return [Beginning(each, None, held.sources, not held.is_chosen) for each in texts]
 
+
+_WHERE_IT_RUNS = re.compile(r"^\$\{hydra:(runtime\.(cwd|output_dir)|run\.dir)\}")
+"""How hydra's files name the folder in which the program was started, or one below it."""
 
 _COUNTED = re.compile(r"(\w+_)?(epoch|step|iter|iteration|rank|seed)s?|iteration_number|i|e|it|n_iter")
 """What numbers are called with which the name of a file may begin."""
@@ -296,6 +307,8 @@ def _begin_of_variable(
         return [_NOT_WRITTEN]
     given = subject.job.environment.get(name.value)
     changes = [each for each in changed_variables(subject.program) if each.name == name.value]
+    if name.value == "SM_OUTPUT_DIR" and not changes:
+        return [Beginning(f"{_OUTPUT}/", variable)]
     if any(each.only_unset and SET_ANYWAY.fullmatch(name.value) for each in changes):
         return [_NOT_WRITTEN]
     if given is not None:
@@ -312,7 +325,7 @@ def _begin_of_variable(
 
 
 _NOT_LOST = (
-    *(f"{CONTAINER_ROOT}/{name}/" for name in ("model", "output", "input")),
+    *(f"{CONTAINER_ROOT}/{name}/" for name in ("model", "output/data", "input")),
     *(f"/{name}" for name in ("fsx", "efs", "mnt", "lustre", "nfs", "gpfs", "shared", "s3", "dbfs")),
 )
 """Folders that are kept, or into which a file system may be mounted; all else is deleted with its host."""
@@ -369,9 +382,10 @@ def saves_go_where_they_are_kept(subject: ScriptSubject) -> Iterator[Finding]:
 
     That is the working directory, /tmp, home, and the checkpoints' folder where the job keeps none; and
     Lightning's own folder, where it is told no other. What configuration files say counts; where it is not
-    known which of several a run reads, all that lie with the program must say so, and it is a warning. Silent
-    where the path is not written in the program, and where anything in it may bring the file elsewhere. A
-    warning where the program also saves to other places.
+    known which of several a run reads, all that lie with the program must say so, and it is a warning; so too
+    where the path may come from elsewhere as well. Silent where nothing of it is written in the program, and
+    where anything may bring the file to where it is kept. A warning where the program also saves to other
+    places.
 
     Bad: `torch.save(state, "model.pt")`. Good: `os.path.join(os.environ["SM_MODEL_DIR"], "model.pt")`.
     Source: developer guide, model-train-storage.
@@ -391,7 +405,7 @@ def saves_go_where_they_are_kept(subject: ScriptSubject) -> Iterator[Finding]:
     others = [call for call, _ in saves if all(call is not each for each, _ in lost)]
     for call, path in lost:
         begins = path_beginnings(subject, path)
-        guessed = [each.is_guessed for each in begins]
+        guessed = [each.is_guessed or each.text is None for each in begins]
         where = f"keeps {planned.local_path}" if planned is not None else "keeps no folder for checkpoints"
         yield finding_at(
             checkpoints.PATH_NOT_KEPT,
@@ -462,7 +476,9 @@ def _brings_away(subject: ScriptSubject, call: ast.Call, kept: tuple[str, ...], 
     if "upload" in last.lower() or whole.partition(".")[0] in _STORES:
         return True
     if whole == "hydra.main":
-        return program.analysis(ConfigurationFiles).sets_the_folder(words_of(subject.job))
+        files = program.analysis(ConfigurationFiles)
+        may_know = knows_places or next(files.texts(), None) is None
+        return may_know and files.sets_the_folder(words_of(subject.job))
     if last in _MOVING:
         return last != "main"
     if whole in COMMANDS or whole in _OTHER_COMMANDS:
@@ -511,9 +527,20 @@ def _is_renamed_in_its_folder(call: ast.Call, name: str) -> bool:
 
 
 def _is_lost(subject: ScriptSubject, path: ast.expr, kept: tuple[str, ...]) -> bool:
-    """Whether a path leads to a folder that is deleted with the host, wherever it comes from."""
+    """Whether a path leads to a folder that is deleted with the host, by all that is known of where it comes
+    from."""
     begins = path_beginnings(subject, path)
-    return bool(begins) and all(each.text is not None and _is_deleted(each.text, kept) for each in begins)
+    places = [each.place for each in begins if each.place is not None]
+    if any(each.text is None for each in begins) and all(
+        isinstance(scope_of(each).node, ast.ClassDef) for each in places
+    ):
+        return False  # The default of a field, instead of which something unknown gives another.
+    known = [each.text for each in begins if each.text is not None]
+    if any(f"{each.rstrip('/')}/" == f"{_OUTPUT}/" for each in known):
+        return not any(
+            re.search(r"(^|/)(data|failure)(/|$)", each) for each in texts_in(subject.program, path)
+        )
+    return bool(known) and all(_is_deleted(each, kept) for each in known)
 
 
 def _is_deleted(begins: str, kept: tuple[str, ...]) -> bool:

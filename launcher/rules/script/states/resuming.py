@@ -11,7 +11,7 @@ from launcher.failure_modes import checkpoints
 from launcher.failure_modes.model import Finding, Location, Related, Severity, Stage
 from launcher.failure_modes.registry import finds
 from launcher.frozen import frozen
-from launcher.program.dataflow import argument_of, origins, parts_of
+from launcher.program.dataflow import argument_of, origins
 from launcher.program.index import (
     BindingKind,
     ancestors,
@@ -50,28 +50,34 @@ _LOADERS = re.compile(
 )
 _OTHER_CHECKPOINTS = re.compile(
     r"save|write|activation|gradient_|wrapper|_blocks?$|sequential|delete|remove|clean|modelcheckpoint|callback"
-    r"|download"
+    r"|download|upload|load_from_(disk|json|yaml|hub|csv)|register|convert|consolidate|enable|disable|^(find|list|latest|newest|last|get_(last|latest"
+    r"|newest))_|_(path|dir|folder|name|file)s?$"
 )
-"""What the names of functions hold that save checkpoints or delete them, or compute activations again."""
+"""What the names of functions hold that save, find or delete checkpoints, or compute activations again."""
+_OF_WEIGHTS = re.compile(r"load_(model|weights?|params?|parameters|pretrained\w*|adapter|from(_\w+)?)")
+"""What the functions of libraries are called that load a model's weights and no more."""
 _PROGRESS = re.compile(
     r"epoch|step|iter|optim|sched|scaler|progress|trainer|(^|_)(opt|it|ep|round|batch_idx)(_|$)",
     re.IGNORECASE,
 )
 """What the keys and objects are called of which a run that goes on needs the state, beside the weights."""
 _NO_CHECKPOINTS = re.compile(
-    r"(self\.)?(args?|cfg|config|conf|hp|hparams|batch|sample|item|row|logs?|metrics?|history|results?|stats|"
-    r"losses|meters?|inputs?|outputs?|data|params|kwargs|opt|options|settings|defaults|group|param_group)"
+    r"(\w*_)?(args?|cfg|config|conf|hp|hparams|batch|sample|item|row|logs?|metrics?|history|results?|stats|"
+    r"losses|meters?|inputs?|outputs?|data|params|kwargs|opts?|options|settings|defaults|groups?|os\.environ)"
 )
 """What tables are called that are read by such keys too, and come from no checkpoint."""
-_TRAINERS = (
-    *(f"transformers.{name}.train" for name in ("Trainer", "Seq2SeqTrainer")),
-    *(f"trl.{name}.train" for name in ("SFTTrainer", "DPOTrainer", "RewardTrainer")),
-    "lightning.pytorch.Trainer.fit",
+_LENGTHS = re.compile(
+    r"(max|min|num|n|total|save|eval|val|test|log|warmup|print|every)_|\w+_(interval|freq|every)$"
+)
+"""What keys begin or end with that say how long a run is, or how often it does something."""
+_TRAINERS = re.compile(
+    r"(transformers|trl|sentence_transformers|setfit)\.\w*Trainer\.train|lightning\.\w+\.Trainer\.fit"
 )
 """What trains for a script, from the beginning unless it is told where to resume."""
 
 _TRACKERS = ("wandb.", "mlflow.", "neptune.", "swanlab.", "clearml.", "comet_ml.")
 """What goes on with the records of a run, `wandb.init(resume="allow")`, and loads no state."""
+_NOT_ASKED = (*_TRACKERS, "argparse.", "types.SimpleNamespace", "dict")
 
 _UNSET = ("", "none", "null", "no")
 """The defaults of options that ask for nothing."""
@@ -82,8 +88,10 @@ _OF_RESULTS = re.compile(
 
 _DATA = re.compile(r"Data(set|Module)$|Sampler$")
 _CHANNELS = ("SM_CHANNEL", "/opt/ml/input")
-_ASKED = ("resume", "ckpt", "model_path")
-"""What the arguments of trainers begin with that say from where to go on."""
+_ASKED = re.compile(r"(auto_?)?resume(?!_download)\w*")
+_ASKED_OF_TRAINERS = re.compile(rf"{_ASKED.pattern}|(ckpt|checkpoint)(_path)?|model_path")
+"""What the arguments of others' functions are called that say from where to go on, and those of trainers."""
+_TRAINING = ("fit", "train", "run", "launch")
 _STATE_LIBRARIES = ("torch.", "safetensors.", "lightning.", "accelerate.", "deepspeed.", "joblib.", "pickle.")
 """What of others' libraries loads states by a function called `load`; there are loaders of all else."""
 _OF_ALL_THINGS = ("joblib.", "pickle.")
@@ -95,9 +103,9 @@ def what_restarts_loads_a_checkpoint(subject: ScriptSubject) -> Iterator[Finding
     """With a job on spot capacity or with retries: a program with a training loop that loads nothing.
 
     After an interruption it starts from the beginning, though its checkpoints are there. The same of one that
-    loads weights alone: neither the optimizer's state nor how far it was; and of one that loads only with an
-    option that the job does not give. Silent where anything else in the program may load or resume, by its
-    name, by an argument's, or by a key that it reads.
+    loads weights alone: it puts no state into an optimizer, and reads how far it was by no key, nor of the
+    name of a file; and of one that loads only with an option that the job does not give. Silent where it may
+    hand what it loads to something that restores a whole run, or is told from where to go on.
 
     Bad: a loop that only saves, or `trainer.train()`. Good: `torch.load` of the newest checkpoint before it.
     Source: developer guide, model-managed-spot-training.
@@ -113,10 +121,10 @@ def what_restarts_loads_a_checkpoint(subject: ScriptSubject) -> Iterator[Finding
         if spot
         else f"`max_retries: {job.limits.max_retries}` starts again"
     )
-    run = JobRun(subject)
+    run = JobRun(subject, guesses=True)
     backwards = (call for file in program.files for call in file.calls_of.get("backward", ()))
     trained = (call for call in backwards if may_run(run, call))
-    first = next(trained, None) or next((call for call, _ in program.calls(*_TRAINERS)), None)
+    first = next(trained, None) or next(_training_by_libraries(program), None)
     if first is None:
         return
     saved = [call for call, _ in state_saves(program) if program.analysis(Reachability).reaches(call)]
@@ -130,9 +138,18 @@ def what_restarts_loads_a_checkpoint(subject: ScriptSubject) -> Iterator[Finding
             *(Related(each.place, f"{each.name} is set here") for each in loads.held),
             *(related_at(each.load, "loaded only then") for each in loads.held),
             *(related_at(each, "loaded here") for each in loads.weights[:2]),
+            *(related_at(each, "not come to here") for each in ([] if loads.held else loads.idle[:2])),
             *(related_at(each, "saved here") for each in saved[:2]),
         ],
     )
+
+
+def _training_by_libraries(program: Program) -> Iterator[ast.Call]:
+    """The calls by which a library's trainer trains."""
+    for file in program.files:
+        for call in (*file.calls_of.get("train", ()), *file.calls_of.get("fit", ())):
+            if _TRAINERS.fullmatch(program.qualified(call.func) or ""):
+                yield call
 
 
 @frozen
@@ -153,7 +170,7 @@ class _Loads:
 
     weights: list[ast.Call]
     held: list[_HeldLoad]
-    are_idle: bool
+    idle: list[ast.Call]
 
 
 def _lack_of(loads: _Loads) -> str:
@@ -171,7 +188,7 @@ def _lack_of(loads: _Loads) -> str:
             "this program loads weights alone: it would begin again at the first step, with optimizer and "
             "schedule as new"
         )
-    if loads.are_idle:
+    if loads.idle:
         return f"nothing that this program comes to in this job loads a checkpoint: {again}"
     return f"nothing in this program loads a checkpoint: {again}"
 
@@ -181,16 +198,19 @@ def _loads(subject: ScriptSubject) -> _Loads | None:
 
     Weights to begin with, from a channel, are no checkpoint.
     """
-    program, run = subject.program, JobRun(subject)
+    program, run = subject.program, JobRun(subject, guesses=True)
     weights: list[ast.Call] = []
     idle: list[ast.Call] = []
+    others: list[ast.Call] = []
     asking: list[ast.expr] = []
     for file in program.files:
         if any(program.module(each, file) is None and not _is_known(each) for each in file.stars):
             return None
         for call in file.calls:
             name = (last_name(call.func) or "").lower()
-            loads = _loads_by_name(program, call, name) and not _resumes_nothing(call)
+            by_name = _loads_by_name(program, call, name)
+            loads = by_name and not _resumes_nothing(program, call)
+            others += [call] if by_name and not loads else []
             asked = _asked(program, call, name)
             if not (loads or asked):
                 continue
@@ -204,7 +224,7 @@ def _loads(subject: ScriptSubject) -> _Loads | None:
                 if not _loads_weights_alone(program, call, name):
                     return None
                 weights.append(call)
-    if weights and _reads_progress(run):
+    if (weights or any(may_run(run, each) for each in others)) and _reads_progress(run):
         return None
     whole = [
         each for each in idle if not _loads_weights_alone(program, each, (last_name(each.func) or "").lower())
@@ -214,17 +234,17 @@ def _loads(subject: ScriptSubject) -> _Loads | None:
     waiting += [(each, each) for each in asking]
     held = [one for place, test in waiting for one in _waits_for(run, place, test)]
     alone = {each.name: each for each in reversed(held) if each.is_option is held[0].is_option}
-    return _Loads(weights, [*alone.values()][::-1][:2], bool(idle))
+    return _Loads(weights, [*alone.values()][::-1][:2], idle)
 
 
 def _asked(program: Program, call: ast.Call, name: str) -> list[ast.expr]:
     """The arguments of others' functions that say from where to go on."""
     whole = program.qualified(call.func) or ""
-    if _is_defined(program, call) or whole.startswith(_TRACKERS):
+    if isinstance(program.value(call.func), Defined) or whole.startswith(_NOT_ASKED):
         return []
-    found = [each for each in call.keywords if (each.arg or "").lower().startswith(_ASKED)]
-    asked = [each.value for each in found if each.arg != "resume_download"]
-    return asked + (call.args[:1] if name == "train" and whole in _TRAINERS else [])
+    asking = _ASKED_OF_TRAINERS if name in _TRAINING or name.endswith("trainer") else _ASKED
+    asked = [each.value for each in call.keywords if asking.fullmatch((each.arg or "").lower())]
+    return asked + (call.args[:1] if name == "train" and _TRAINERS.fullmatch(whole) else [])
 
 
 def _is_known(star: str) -> bool:
@@ -302,122 +322,121 @@ def _loads_by_name(program: Program, call: ast.Call, name: str) -> bool:
     return bool(_LOADERS.search(name)) and not _OTHER_CHECKPOINTS.search(name)
 
 
-def _resumes_nothing(load: ast.Call) -> bool:
-    """Whether a file of data is unpacked, `self.data, self.slices = torch.load(path)`, or a model that is
-    trained is looked at."""
+def _resumes_nothing(program: Program, load: ast.Call) -> bool:
+    """Whether a file of data is read, `self.data, self.slices = torch.load(path)`, or a model that is trained
+    is looked at; by the names of what is read, of the function and of the class."""
     for outer in ancestors(load):
-        if isinstance(outer, ast.FunctionDef) and _OF_RESULTS.fullmatch(outer.name):
+        if isinstance(outer, ast.FunctionDef) and (
+            _OF_RESULTS.fullmatch(outer.name) or _OF_DATA.search(outer.name)
+        ):
             return True
         if isinstance(outer, ast.ClassDef) and any(
             _DATA.search(last_name(each) or "") for each in outer.bases
         ):
             return True
     holder = parent_of(load)
-    target = holder.targets[0] if isinstance(holder, ast.Assign) else None
-    names = [last_name(each) or "" for each in target.elts] if isinstance(target, ast.Tuple) else []
-    return any("data" in each for each in names) and not any(map(_PROGRESS.search, names))
+    targets = holder.targets if isinstance(holder, ast.Assign) else []
+    names = [last_name(each) or "" for target in targets for each in getattr(target, "elts", [target])]
+    path = argument_of(load, "f", 0)
+    is_of_data = any(map(_OF_DATA.search, names)) or bool(path and _OF_DATA.search(last_name(path) or ""))
+    return is_of_data and not any(map(_PROGRESS.search, names)) and last_name(load.func) == "load"
+
+
+_OF_DATA = re.compile(
+    r"(^|_)(data(set|loader)?s?|embeddings?|feat(ure)?s?|tokens?|vocab|labels?|stats|latents?|getitem)(_|$)"
+)
+"""What the names of data hold, and of functions that read them."""
 
 
 def _loads_weights_alone(program: Program, call: ast.Call, name: str) -> bool:
-    """Whether what a call loads is surely no more than a model's weights."""
+    """Whether what a call loads becomes a model's weights, as far as is seen at the call and by its names.
+
+    What is read of it elsewhere by a key, such as the epoch, `_reads_progress` looks for.
+    """
     if name.startswith("load_state_dict"):
-        state = argument_of(call, "state_dict", 0)
-        parts = () if state is None else parts_of(program, state)
-        loaded = any(isinstance(each, ast.Call) and last_name(each.func) == "load" for each in parts)
-        return (loaded or _is_a_changed_state(program, state)) and not _is_of_progress(call)
-    if name != "load" or not (program.qualified(call.func) or "").startswith(("torch.load", "safetensors.")):
+        return not (_is_of_progress(program, call) or _is_of_whatever(call))
+    if _OF_WEIGHTS.fullmatch(name) and not _is_of_progress(program, call):
+        return True
+    if name != "load" or not (program.qualified(call.func) or "").startswith(_PLAIN_LOADS):
         return False
-    whole: ast.AST = call
-    used = False
-    for outer in ancestors(call):
-        if isinstance(outer, ast.Call) and whole is not outer.func:
-            if (last_name(outer.func) or "").startswith("load_"):
-                return not _is_of_progress(outer)
-            return False
-        if isinstance(outer, ast.Subscript) and _names_progress(outer.slice):
-            return False
-        if isinstance(outer, ast.stmt):
-            break
-        whole = outer
     holder = statement_of(call)
-    if not isinstance(holder, ast.Assign) or len(holder.targets) != 1 or isinstance(whole, ast.Attribute):
+    targets = holder.targets if isinstance(holder, ast.Assign) else []
+    names = [each for target in targets for each in ast.walk(target) if isinstance(each, ast.Name)]
+    if any(_PROGRESS.search(each.id) for each in names):
         return False
-    if not isinstance(target := holder.targets[0], ast.Name):
-        return False
-    for use in file_of(call).names.get(target.id, ()):
-        made = [each.value for each in program.evaluation.sources(use)]
-        reaches = not made or any(each is holder.value for each in made)
-        if reaches and scope_of(use).function is scope_of(call).function:
-            if (part := _use_of_loaded(program, use)) is None:
-                return False
-            used = used or part
-    return used
+    uses = [use for each in names for use in file_of(call).names.get(each.id, ())]
+    own = [each for each in uses if scope_of(each).function is scope_of(call).function]
+    return not any(_may_restore_more(program, each) for each in (call, *own) if each not in names)
 
 
-def _is_a_changed_state(program: Program, state: ast.expr | None) -> bool:
-    """Whether a state is that of a model itself into which others' weights were put, which has no other keys,
-    or is written out."""
-    made = () if state is None else origins(program, state)
-    return bool(made) and all(
-        isinstance(each, ast.Dict | ast.DictComp)
-        or (isinstance(each, ast.Call) and last_name(each.func) == "state_dict" and not _is_of_progress(each))
-        for each in made
-    )
+_PLAIN_LOADS = ("torch.load", "safetensors.", *_OF_ALL_THINGS)
 
 
-def _use_of_loaded(program: Program, use: ast.Name) -> bool | None:
-    """Whether what was loaded becomes a model's weights where it is used; None where it may be more."""
+def _is_of_whatever(load: ast.Call) -> bool:
+    """Whether a state goes into each of several things that are listed elsewhere:
+    `for name, each in parts.items(): each.load_state_dict(state[name])`."""
+    owner = load.func.value if isinstance(load.func, ast.Attribute) else None
+    if isinstance(owner, ast.Subscript):
+        return not isinstance(owner.slice, ast.Constant)
+    loops = (each.target for each in ancestors(load) if isinstance(each, ast.For | ast.comprehension))
+    looped = {part.id for target in loops for part in ast.walk(target) if isinstance(part, ast.Name)}
+    return isinstance(owner, ast.Name) and owner.id in looped
+
+
+def _may_restore_more(program: Program, use: ast.expr) -> bool:
+    """Whether what was loaded is handed on whole to what may restore more than weights."""
     inner: ast.AST = use
     for outer in ancestors(use):
         match outer:
             case ast.Subscript(value=value, slice=key) if value is inner:
-                if not isinstance(key, ast.Constant | ast.JoinedStr) or _names_progress(key):
-                    return None
-            case ast.Attribute(
-                attr="items" | "keys" | "values" | "get" | "pop" | "copy" | "state_dict" | "update"
-            ):
-                pass
-            case ast.Attribute():
-                return None
-            case ast.Call(func=called) if called is inner:
-                if any(_names_progress(each) for each in outer.args[:1]):
-                    return None
-            case ast.Call(func=called):
-                name = last_name(called) or ""
-                if name.startswith("load_"):
-                    return None if _is_of_progress(outer) else True
-                if name in _ASKING or _is_defined(program, outer):
-                    return True
-                return None
+                return _names_progress(key) and not _is_told(outer)
+            case ast.Attribute(attr=name) if _PROGRESS.search(name):
+                return True
+            case ast.Call(func=called) if called is not inner:
+                return bool(_RESTORING.search(ast.unparse(called))) and not _is_defined(program, outer)
+            case ast.For(body=body):
+                calls = (each for one in body for each in ast.walk(one) if isinstance(each, ast.Call))
+                return any(_RESTORING.search(last_name(each.func) or "") for each in calls)
             case ast.stmt():
-                break
-            case _:
-                pass
+                return False
         inner = outer
-    return True
+    return False
 
 
-_ASKING = frozenset(
-    {"print", "len", "isinstance", "type", "hasattr", "dict", "OrderedDict", "list", "sorted", "deepcopy"}
+_RESTORING = re.compile(
+    r"restore|resum|go_?on|setattr|__dict__|vars\(|(^|\.)load$|load_(?!state_dict|model|weight|param|pre|from)"
 )
+"""What is called that puts what it is given into more than a model."""
 
 
-def _is_of_progress(load: ast.Call) -> bool:
-    """Whether the state of an optimizer or of another thing that goes with the steps is loaded."""
+def _is_of_progress(program: Program, load: ast.Call) -> bool:
+    """Whether the state of an optimizer or of another thing that goes with the steps is loaded, by its name
+    or by what makes it."""
     owner = load.func.value if isinstance(load.func, ast.Attribute) else None
-    return owner is not None and bool(_PROGRESS.search(last_name(owner) or ""))
+    if owner is None or _PROGRESS.search(last_name(owner) or ""):
+        return owner is not None
+    made = (each.func for each in origins(program, owner) if isinstance(each, ast.Call))
+    return isinstance(owner, ast.Name) and any(
+        _PROGRESS.search(last_name(each) or ast.unparse(each))
+        or _PROGRESS.search(program.qualified(each) or "")
+        for each in made
+    )
 
 
 def _names_progress(key: ast.expr) -> bool:
-    return isinstance(key, ast.Constant) and isinstance(key.value, str) and bool(_PROGRESS.search(key.value))
+    name = key.value if isinstance(key, ast.Constant) and isinstance(key.value, str) else ""
+    return bool(_PROGRESS.search(name)) and not _LENGTHS.match(name)
 
 
 def _reads_progress(run: JobRun) -> bool:
     """Whether the program reads how far it was, or loads an optimizer's state, where it may come to."""
     for file in run.program.files:
         for call in file.calls_of.get("load_state_dict", ()):
-            if _is_of_progress(call) and may_run(run, call):
+            if (_is_of_progress(run.program, call) or _is_of_whatever(call)) and may_run(run, call):
                 return True
+        numbers = (each for each in file.calls_of.get("int", ()) if _is_in_a_files_name(each))
+        if any(may_run(run, each) for each in numbers):
+            return True
         for node in nodes_within(file.tree):
             match node:
                 case ast.Subscript(value=table, slice=key, ctx=ast.Load()):
@@ -426,10 +445,40 @@ def _reads_progress(run: JobRun) -> bool:
                     pass
                 case _:
                     continue
-            written = ast.unparse(table)
-            if _names_progress(key) and not _NO_CHECKPOINTS.fullmatch(written) and may_run(run, node):
+            is_of_a_run = _names_progress(key) and not _is_told(node) and _may_be_loaded(run.program, table)
+            if is_of_a_run and may_run(run, node):
                 return True
     return False
+
+
+def _is_told(read: ast.AST) -> bool:
+    """Whether what is read is only put into a message: `f"loaded {path} (epoch {state['epoch']})"`."""
+    outer = parent_of(read)
+    called = last_name(outer.func) if isinstance(outer, ast.Call) else None
+    return isinstance(outer, ast.FormattedValue) or called in ("print", "info", "debug", "warning", "format")
+
+
+_PARTS_OF_NAMES = re.compile(r"\.(r?split|group|stem|findall|removeprefix|strip|search|match)\b")
+_OF_FILES = re.compile(r"ckpt|checkpoint|path|file|name|latest|last|resum|stem|match|\bm\b", re.IGNORECASE)
+
+
+def _is_in_a_files_name(number: ast.Call) -> bool:
+    """Whether a number is taken of the name of a file: `int(path.stem.split("_")[-1])`."""
+    written = "".join(map(ast.unparse, number.args))
+    return bool(_PARTS_OF_NAMES.search(written) and _OF_FILES.search(written))
+
+
+def _may_be_loaded(program: Program, table: ast.expr) -> bool:
+    """Whether a table may come from a checkpoint: not by its name, nor by what makes it."""
+    root = table
+    while isinstance(root, ast.Subscript | ast.Attribute | ast.Call):
+        if _NO_CHECKPOINTS.fullmatch(last_name(root) or ""):
+            return False
+        root = root.func if isinstance(root, ast.Call) else root.value
+    if isinstance(root, ast.Name) and _NO_CHECKPOINTS.fullmatch(root.id):
+        return False
+    made = origins(program, table)
+    return not made or not all(isinstance(each, ast.Dict | ast.DictComp | ast.List) for each in made)
 
 
 def _is_nothing(run: JobRun, value: ast.expr) -> bool:
