@@ -161,7 +161,7 @@ def called_with(name: str, values: Sequence[Value], evaluated: Evaluated) -> Val
         known = _known([evaluated(each) for each in listed.node.elts])
         return UNKNOWN if known is None or name not in _OF_LISTS else _tried(_OF_LISTS[name], known)
     known = _known(values)
-    if not known or name not in _FUNCTIONS or (name in ("max", "min") and len(known) == 1):
+    if not known or None in known or name not in _FUNCTIONS or (name in ("max", "min") and len(known) == 1):
         return UNKNOWN
     return _tried(_FUNCTIONS[name], *known)
 
