@@ -17,6 +17,7 @@ from launcher.program.index import (
     dotted_name,
     file_of,
     last_name,
+    nodes_within,
     parent_of,
     scope_of,
 )
@@ -100,9 +101,11 @@ def _is_open(
 def _is_taken(
     branch: ast.AST, part: str, binding: Binding, value: Callable[[ast.expr], Value]
 ) -> bool | None:
-    if isinstance(branch, ast.If) and not _asks_for(branch.test, binding):
+    if isinstance(branch, ast.If):
         test = value(branch.test)
-        return bool(test.value) is (part == "body") if isinstance(test, Constant) else None
+        if not isinstance(test, Constant) or _asks_for(branch.test, binding):
+            return None
+        return bool(test.value) is (part == "body")
     if isinstance(branch, ast.Match) and part.startswith("cases "):
         subject = value(branch.subject)
         if isinstance(subject, Constant):
@@ -134,7 +137,7 @@ def _fits(case: ast.match_case, subject: Constant, value: Callable[[ast.expr], V
 
 def _asks_for(test: ast.expr, binding: Binding) -> bool:
     last = binding.name.rpartition(".")[2]
-    return any(last_name(each) == last for each in ast.walk(test))
+    return any(last_name(each) == last for each in nodes_within(test))
 
 
 def without_placeholders(bindings: Sequence[Binding], values: Sequence[Value]) -> list[Value]:
