@@ -42,6 +42,7 @@ from launcher.program.index import (
     FileIndex,
     FunctionNode,
     ProgramFiles,
+    Scope,
     ancestors_in_function,
     attribute_of_getattr,
     default_of,
@@ -135,6 +136,8 @@ class Evaluation:
         depths = self.being_evaluated, lambda: self.given_up
         self.parameters = ParameterEvaluator(self.callers, self.value, *depths)
         self._known: dict[ast.AST, Value] = {}
+        self._reached: dict[ast.Name, list[Binding]] = {}
+        self._tests: dict[tuple[ast.expr, int], tuple[Environment, Value]] = {}
         self.given_up: int = 0
         """How often something lay too deep: what was found out meanwhile is no answer for others."""
         self._libraries: dict[Binding, Value] = {}
@@ -219,7 +222,7 @@ class Evaluation:
         """Where a name or attribute that is used here may have got its value; empty where that is unknown."""
         if isinstance(node, ast.Name):
             holder = scope_of(node).holder_of(node.id)
-            found = [] if holder is None else reaching_definitions(holder, node, self.value)
+            found = [] if holder is None else self._reaching(holder, node)
             alone = len(found) == 1 and found[0].kind is BindingKind.IMPORTED
             return self._held_elsewhere(found[0])[1] or found if alone else found
         if isinstance(node, ast.Attribute):
@@ -241,12 +244,33 @@ class Evaluation:
         calls = (call for file in self.files.files for call in file.calls)
         return {last_name(each) for call in calls for each in call.args} - {None}
 
+    def _reaching(self, holder: Scope, node: ast.Name) -> list[Binding]:
+        """The definitions that reach a name, found out once unless something else is being found out."""
+        if (found := self._reached.get(node)) is None:
+            found = reaching_definitions(holder, node, self.value)
+            if not self.being_evaluated:
+                self._reached[node] = found
+        return found
+
+    def _telling(self, environment: Environment | None) -> Callable[[ast.expr], Value]:
+        """What tests are in a call with these arguments: each asked once for all names below it."""
+        if environment is None:
+            return self.value
+
+        def told(test: ast.expr) -> Value:
+            key = (test, id(environment))
+            if key not in self._tests:
+                self._tests[key] = environment, self.value(test, environment)
+            return self._tests[key][1]
+
+        return told
+
     # Names
     def _name(self, node: ast.Name, environment: Environment | None) -> Value:
         holder = scope_of(node).holder_of(node.id)
         if holder is None:
             return self._unbound_name(node)
-        bindings = reaching_definitions(holder, node, partial(self.value, environment=environment))
+        bindings = reaching_definitions(holder, node, self._telling(environment))
         imports = [each for each in bindings if each.kind is BindingKind.IMPORTED]
         if len(imports) > 1 and (len(imports) == len(bindings) or len({each.module for each in imports}) > 1):
             # The same again, or alternatives of a try statement: the first that there is.
