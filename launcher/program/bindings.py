@@ -7,14 +7,17 @@ and no later one that surely runs replaces it.
 from __future__ import annotations
 
 import ast
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from launcher.program.index import (
     Binding,
     BindingKind,
     Scope,
     attribute_of_getattr,
+    dotted_name,
     file_of,
+    last_name,
+    nodes_within,
     parent_of,
     scope_of,
 )
@@ -30,22 +33,44 @@ Arm = tuple[ast.AST, str]
 """A branching statement and the part of it in which something stands."""
 
 
-def reaching_definitions(holder: Scope, use: ast.Name) -> list[Binding]:
-    """The bindings of a name that may hold where it is used.
+def reaching_definitions(
+    holder: Scope, use: ast.Name, value: Callable[[ast.expr], Value] | None = None
+) -> list[Binding]:
+    """The bindings of a name that may hold where it is used, by the tests around them that are known.
 
     In the scope that binds it: those before the use (and in a loop around both, behind it), of which the last
     that surely runs hides what is before. Seen from another function: all.
     """
     bindings = holder.bindings[use.id]
-    if len(bindings) == 1 or _outside_comprehensions(scope_of(use)) is not holder:
+    if len(bindings) == 1:
         return bindings
-    place = (use.lineno, use.col_offset)
     arms = branch_arms(use)
+    if _outside_comprehensions(scope_of(use)) is not holder:
+        known = [(each, branch_arms(each.node)) for each in bindings]
+        return [
+            each for each, its in known if value is None or _is_open(each, its, value) is not None
+        ] or bindings
+    return last_that_surely_run(bindings, (use.lineno, use.col_offset), arms, value) or bindings
+
+
+def last_that_surely_run(
+    bindings: Sequence[Binding],
+    place: tuple[float, float],
+    arms: frozenset[Arm],
+    value: Callable[[ast.expr], Value] | None = None,
+) -> list[Binding]:
+    """Those of some bindings of one function that may hold in a place of it, which stands in these arms: the
+    last one that surely runs before, and what may run after that."""
     found: list[Binding] = []
     for each in bindings:
         its_arms = branch_arms(each.node)
         if _exclude_each_other(its_arms, arms):
             continue
+        if not its_arms <= arms and value is not None:
+            still_open = _is_open(each, its_arms - arms, value)
+            if still_open is None:
+                continue
+            its_arms = (its_arms & arms) | still_open
         if _end_of_binding(each) > place:
             if _share_a_loop(its_arms, arms):
                 found.append(each)
@@ -53,7 +78,105 @@ def reaching_definitions(holder: Scope, use: ast.Name) -> list[Binding]:
             found = [each]
         else:
             found.append(each)
-    return found or bindings
+    return found
+
+
+def _is_open(
+    binding: Binding, arms: frozenset[Arm], value: Callable[[ast.expr], Value]
+) -> frozenset[Arm] | None:
+    """Those of some arms of which nobody knows whether they are taken; None where one surely is not.
+
+    A test that asks for what is bound in its own arm, `if config is None: config = load()`, tells nothing.
+    """
+    found: set[Arm] = set()
+    for branch, part in arms:
+        taken = _is_taken(branch, part, binding, value)
+        if taken is False:
+            return None
+        if taken is None:
+            found.add((branch, part))
+    return frozenset(found)
+
+
+def _is_taken(
+    branch: ast.AST, part: str, binding: Binding, value: Callable[[ast.expr], Value]
+) -> bool | None:
+    if isinstance(branch, ast.If):
+        test = value(branch.test)
+        if not isinstance(test, Constant) or _asks_for(branch.test, binding):
+            return None
+        return bool(test.value) is (part == "body")
+    if isinstance(branch, ast.Match) and part.startswith("cases "):
+        subject = value(branch.subject)
+        if isinstance(subject, Constant):
+            fits = [_fits(each, subject, value) for each in branch.cases]
+            number = int(part.removeprefix("cases "))
+            return False if True in fits[:number] else None if None in fits[:number] else fits[number]
+    return None
+
+
+def _fits(case: ast.match_case, subject: Constant, value: Callable[[ast.expr], Value]) -> bool | None:
+    """Whether a case surely is the one for a literal; None where that is open."""
+    patterns = case.pattern.patterns if isinstance(case.pattern, ast.MatchOr) else [case.pattern]
+    if case.guard is not None:
+        return None
+    found: list[bool | None] = []
+    for each in patterns:
+        match each:
+            case ast.MatchValue(value=written):
+                known = value(written)
+                found.append(known == subject if isinstance(known, Constant) else None)
+            case ast.MatchSingleton(value=single):
+                found.append(single is subject.value)
+            case ast.MatchAs(pattern=None):
+                found.append(True)
+            case _:
+                found.append(None)
+    return True if True in found else None if None in found else False
+
+
+def _asks_for(test: ast.expr, binding: Binding) -> bool:
+    last = binding.name.rpartition(".")[2]
+    return any(last_name(each) == last for each in nodes_within(test))
+
+
+def without_placeholders(bindings: Sequence[Binding], values: Sequence[Value]) -> list[Value]:
+    """The values of bindings without the None that others replace: which stands for a module, class or object
+    as long as nobody has set it, or where a test asks for it before: `if limit is None: limit = 300`."""
+    if len(bindings) < 2 or Constant(None) not in values:
+        return [*values]
+    filled = any(map(fills_in, bindings))
+    kept = [
+        value
+        for binding, value in zip(bindings, values, strict=True)
+        if value != Constant(None) or not (filled or _is_placeholder(binding))
+    ]
+    return kept or [*values]
+
+
+def _is_placeholder(binding: Binding) -> bool:
+    written = isinstance(binding.value, ast.Constant) and binding.kind is BindingKind.ASSIGNED
+    shared = isinstance(binding.node, ast.Attribute) or scope_of(binding.node).function is None
+    return written and shared and not branch_arms(binding.node)
+
+
+def fills_in(binding: Binding) -> bool:
+    """Whether a binding runs only where its name is None."""
+    for branch, part in branch_arms(binding.node):
+        test = getattr(branch, "test", None)
+        asked: ast.expr | None = None
+        match test:
+            case ast.Compare(left=left, ops=[ast.Is() | ast.Eq()], comparators=[ast.Constant(value=None)]):
+                asked = left
+            case ast.UnaryOp(op=ast.Not(), operand=inner):
+                asked = inner
+        if asked is not None and part == "body" and dotted_name(asked) == binding.name:
+            return True
+    # The test of a loop is no arm.
+    outer = parent_of(binding.node)
+    return (
+        isinstance(outer, ast.While) and _asks_for(outer.test, binding) and "None" in ast.unparse(outer.test)
+    )
 
 
 def branch_arms(node: ast.AST) -> frozenset[Arm]:

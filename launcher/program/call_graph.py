@@ -39,6 +39,7 @@ from launcher.program.values import (
     UNKNOWN,
     Constant,
     Defined,
+    Dictionary,
     Environment,
     External,
     Instance,
@@ -471,7 +472,7 @@ class CallGraph:
             above = call.func.value if isinstance(call.func, ast.Attribute) else None
             by_super = isinstance(above, ast.Call) and last_name(above.func) == "super"
             if by_super and scope_of(call).node is own[-1].node:
-                yield CallSite(call, bind_arguments(function, call, True))
+                yield _site_of(function, call, spread(call, self.value), True)
 
     def _started_with(self, given: ast.Tuple, use: ast.expr) -> list[ast.Name] | None:
         """Where a function that is started as a process reads one of the arguments that it gets: `fn`, for
@@ -592,6 +593,21 @@ def bind_arguments(function: FunctionNode, call: ast.Call, bound: bool) -> dict[
 _CONTAINERS = ("dict.", "list.", "collections.")
 """How the names begin of what is in a table or list of Python's own, of which nothing else is known."""
 
+_FURTHER = "further_keywords"
+"""Where a call keeps the table that `**options` of the function is in it."""
+
+
+def further_keywords(function: FunctionNode, call: ast.Call) -> Dictionary:
+    """What `**options` of a function is in a call: the keywords that are none of its parameters."""
+    if _FURTHER not in call.__dict__:
+        names = {each.arg for each in parameters_of(function)}
+        rest = [each for each in call.keywords if each.arg not in names]
+        keys = [None if each.arg is None else like(call, ast.Constant(each.arg)) for each in rest]
+        call.__dict__[_FURTHER] = Dictionary(like(call, ast.Dict([*keys], [each.value for each in rest])))
+    found = call.__dict__[_FURTHER]
+    assert isinstance(found, Dictionary)
+    return found
+
 
 def _site_of(function: FunctionNode, call: ast.Call, spelled: ast.Call, bound: bool) -> CallSite:
     """A call of a function; where stars hide the rest, what stands before is known all the same."""
@@ -602,7 +618,18 @@ def _site_of(function: FunctionNode, call: ast.Call, spelled: ast.Call, bound: b
     shown = ast.Call(call.func, spelled.args[: stars[0]] if stars else spelled.args, named)
     found = bind_arguments(function, shown, bound) or {}
     hidden = [each.arg for each in parameters_of(function) if each.arg not in found]
+    tables = [each.value for each in spelled.keywords if each.arg is None]
+    if not stars and len(tables) == 1 and _is_of_options(tables[0]):
+        read = {name: like(call, ast.Constant(name)) for name in hidden[int(bound) :]}
+        found |= {name: like(call, ast.Subscript(tables[0], key, ast.Load())) for name, key in read.items()}
+        hidden = hidden[: int(bound)]
     return CallSite(call, found, dict.fromkeys(hidden, UNKNOWN))
+
+
+def _is_of_options(table: ast.expr) -> bool:
+    """Whether a table has all that a parser has read: `vars(args)`."""
+    asks = isinstance(table, ast.Call) and last_name(table.func) == "vars" and len(table.args) == 1
+    return asks or last_name(table) == "__dict__"
 
 
 def _spawned_site(
@@ -681,6 +708,8 @@ class ParameterEvaluator:
         if function is not None and parameter is function.args.vararg and call.arguments is not None:
             rest = [each for each in call.call.args if each not in call.arguments.values()]
             return Several(like(call.call, ast.Tuple(rest, ast.Load())))
+        if function is not None and parameter is function.args.kwarg:
+            return UNKNOWN if call.arguments is None else further_keywords(function, call.call)
         given = call.given_or_default(parameter)
         return UNKNOWN if given is None else self.value_of(given)
 

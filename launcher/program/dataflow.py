@@ -9,10 +9,10 @@ from __future__ import annotations
 
 import ast
 import math
-import operator
 from collections.abc import Callable, Iterator, Mapping
 
 from launcher.program.bindings import branch_arms, unwrapped
+from launcher.program.evaluators.arithmetic import ARITHMETIC
 from launcher.program.index import (
     SCOPE,
     Binding,
@@ -211,10 +211,18 @@ def _origins_of_item(
             found = [each.value for each in whole.keywords if each.arg == key]
         elif isinstance(whole, ast.Tuple | ast.List) and isinstance(key, int) and key < len(whole.elts):
             found = [whole.elts[key]]
-        if found:
+        if found and _is_replaced(program, node, found[-1]):
+            yield node
+        elif found:
             yield from _origins(program, found[-1], seen, depth - 1)
         else:
             yield node
+
+
+def _is_replaced(program: Program, item: ast.expr, written: ast.expr) -> bool:
+    """Whether an entry is something else by now than what its table was made with."""
+    known = program.value(written)
+    return isinstance(known, Constant) and program.value(item) != known
 
 
 def _origins_of_binding(
@@ -332,14 +340,6 @@ def parts_of(program: Program, node: ast.expr) -> Iterator[ast.AST]:
 # What a calculation gives, where everything in it is known.
 
 
-ARITHMETIC: Mapping[type[ast.operator], Callable[[float, float], float]] = {
-    ast.Add: operator.add,
-    ast.Sub: operator.sub,
-    ast.Mult: operator.mul,
-    ast.FloorDiv: operator.floordiv,
-    ast.Div: operator.truediv,
-    ast.Mod: operator.mod,
-}
 _OF_NUMBERS: Mapping[str | None, Callable[..., float]] = {
     "int": int,
     "float": float,
@@ -359,6 +359,10 @@ def calculate_number(program: Program, node: ast.expr, known: Known, depth: int 
     told = known(node)
     if isinstance(told, int | float):
         return told
+    value = program.value(node)
+    number = value.value if isinstance(value, Constant) and not isinstance(value.value, bool) else None
+    if isinstance(number, int | float):
+        return number
     made = origins(program, node) if depth else ()
     found = {_number_of(program, each, known, depth - 1) for each in made}
     return found.pop() if len(found) == 1 else None

@@ -10,40 +10,56 @@ from __future__ import annotations
 
 import ast
 import builtins
-from collections.abc import Iterator, Sequence
-from functools import partial
+import json
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from functools import cached_property, partial
 
-from launcher.program.bindings import reaching_definitions, returns_taken
-from launcher.program.call_graph import CallGraph, ParameterEvaluator, bind_arguments
+from launcher.program.bindings import (
+    branch_arms,
+    fills_in,
+    reaching_definitions,
+    returns_taken,
+    without_placeholders,
+)
+from launcher.program.call_graph import CallGraph, ParameterEvaluator, bind_arguments, further_keywords
+from launcher.program.evaluators.arithmetic import (
+    FUNCTIONS,
+    TEXT_METHODS,
+    calculated,
+    called_with,
+    chosen,
+    compared,
+    of_text,
+    one_of,
+    turned_round,
+)
+from launcher.program.evaluators.attributes import AttributeEvaluator
+from launcher.program.evaluators.tables import TableEvaluator
 from launcher.program.index import (
     Binding,
     BindingKind,
     FileIndex,
     FunctionNode,
     ProgramFiles,
+    Scope,
+    ancestors_in_function,
     attribute_of_getattr,
     default_of,
-    dotted_name,
     file_of,
-    is_attribute_of_self,
     is_class_method,
-    is_property,
-    is_set_later,
     is_static,
     last_name,
-    method_of,
     parameters_of,
     scope_of,
 )
-from launcher.program.records import ParserOptions, RecordFields
+from launcher.program.records import FIELD_MAKERS, default_of_field
 from launcher.program.surroundings.loader_classes import class_of_torch, name_of_object
 from launcher.program.texts import JOINING, text_of
 from launcher.program.values import (
     CHOSEN_FROM,
     LIBRARY_TABLES,
     METHODS_OF_WRITTEN,
-    PATH,
-    RANK_ATTRIBUTES,
     RANK_VARIABLES,
     RANKS,
     SAME_MODEL,
@@ -53,6 +69,7 @@ from launcher.program.values import (
     Dictionary,
     Either,
     Environment,
+    Evaluated,
     External,
     Instance,
     Made,
@@ -67,21 +84,15 @@ from launcher.program.values import (
     applied,
     calculated_from,
     canonical_name,
-    chosen,
-    class_of_result,
-    compared,
-    default_of_field,
-    entries_of,
+    element_at,
+    elements_of,
     function_of,
     is_in_function_of,
-    is_set_by_method,
     joined,
     library_names,
-    model_within,
+    like,
     names_given,
-    negated,
     object_parsed,
-    pairs_of,
     spread,
 )
 
@@ -106,12 +117,19 @@ _BUILTINS = frozenset(dir(builtins))
 class Evaluation:
     """The expressions of one program; everything is found out once."""
 
-    def __init__(self, files: ProgramFiles) -> None:
-        """Nothing is evaluated before somebody asks."""
+    def __init__(
+        self,
+        files: ProgramFiles,
+        callers: CallGraph | None = None,
+        assumed: Callable[[ast.expr, Environment | None], Value | None] | None = None,
+    ) -> None:
+        """Nothing is evaluated before somebody asks. `assumed` says what the surroundings of a run give an
+        expression, with the call graph of the evaluation that assumes nothing."""
         self.files = files
+        self.assumed = assumed
         self.being_evaluated: set[ast.AST] = set()
         """What is being found out: it depends on itself where somebody asks again."""
-        self.callers = CallGraph(files, self.value)
+        self.callers = callers or CallGraph(files, self.value)
         self.attributes = AttributeEvaluator(self)
         self.calls = CallEvaluator(self)
         self.tables = TableEvaluator(self)
@@ -119,6 +137,8 @@ class Evaluation:
         depths = self.being_evaluated, lambda: self.given_up
         self.parameters = ParameterEvaluator(self.callers, self.value, *depths)
         self._known: dict[ast.AST, Value] = {}
+        self._reached: dict[ast.Name, list[Binding]] = {}
+        self._tests: dict[tuple[ast.expr, int], tuple[Environment, Value]] = {}
         self.given_up: int = 0
         """How often something lay too deep: what was found out meanwhile is no answer for others."""
         self._libraries: dict[Binding, Value] = {}
@@ -152,7 +172,8 @@ class Evaluation:
             return UNKNOWN
         self._depth += 1
         try:
-            return self._by_kind(node, environment)
+            given = self.assumed(node, environment) if self.assumed else None
+            return self._by_kind(node, environment) if given is None else given
         finally:
             self._depth -= 1
 
@@ -180,7 +201,7 @@ class Evaluation:
                 taken = chosen(node, self.value(node.test, environment))
                 return joined(self.value(each, environment) for each in taken)
             case ast.BoolOp():
-                return joined(self.value(each, environment) for each in node.values)
+                return one_of(node, partial(self.value, environment=environment))
             case ast.Compare():
                 return compared(node, partial(self.value, environment=environment))
             case ast.BinOp():
@@ -188,12 +209,13 @@ class Evaluation:
                 left, right = evaluated(node.left), evaluated(node.right)
                 made = self.written.of_union(node, left, right)
                 made = text_of(node, evaluated) if made is UNKNOWN else made
+                made = calculated(node.op, left, right) if made is UNKNOWN else made
                 return calculated_from(node.op, left, right) if made is UNKNOWN else made
             case ast.ListComp() | ast.GeneratorExp() | ast.SetComp() | ast.DictComp():
                 return self.written.of_comprehension(node, partial(self.value, environment=environment))
             case ast.UnaryOp():
-                return negated(node.op, self.value(node.operand, environment))
-            case ast.NamedExpr():
+                return turned_round(node.op, self.value(node.operand, environment))
+            case ast.NamedExpr() | ast.Await() | ast.FormattedValue(conversion=-1, format_spec=None):
                 return self.value(node.value, environment)
         return UNKNOWN
 
@@ -201,7 +223,7 @@ class Evaluation:
         """Where a name or attribute that is used here may have got its value; empty where that is unknown."""
         if isinstance(node, ast.Name):
             holder = scope_of(node).holder_of(node.id)
-            found = [] if holder is None else reaching_definitions(holder, node)
+            found = [] if holder is None else self._reaching(holder, node)
             alone = len(found) == 1 and found[0].kind is BindingKind.IMPORTED
             return self._held_elsewhere(found[0])[1] or found if alone else found
         if isinstance(node, ast.Attribute):
@@ -217,12 +239,39 @@ class Evaluation:
             return list(self.attributes.stores(node, owner))
         return []
 
+    @cached_property
+    def _handed_on(self) -> set[str | None]:
+        """The last names of what is given to a call, which may add to it."""
+        calls = (call for file in self.files.files for call in file.calls)
+        return {last_name(each) for call in calls for each in call.args} - {None}
+
+    def _reaching(self, holder: Scope, node: ast.Name) -> list[Binding]:
+        """The definitions that reach a name, found out once unless something else is being found out."""
+        if (found := self._reached.get(node)) is None:
+            found = reaching_definitions(holder, node, self.value)
+            if not self.being_evaluated:
+                self._reached[node] = found
+        return found
+
+    def _telling(self, environment: Environment | None) -> Callable[[ast.expr], Value]:
+        """What tests are in a call with these arguments: each asked once for all names below it."""
+        if environment is None:
+            return self.value
+
+        def told(test: ast.expr) -> Value:
+            key = (test, id(environment))
+            if key not in self._tests:
+                self._tests[key] = environment, self.value(test, environment)
+            return self._tests[key][1]
+
+        return told
+
     # Names
     def _name(self, node: ast.Name, environment: Environment | None) -> Value:
         holder = scope_of(node).holder_of(node.id)
         if holder is None:
             return self._unbound_name(node)
-        bindings = reaching_definitions(holder, node)
+        bindings = reaching_definitions(holder, node, self._telling(environment))
         imports = [each for each in bindings if each.kind is BindingKind.IMPORTED]
         if len(imports) > 1 and (len(imports) == len(bindings) or len({each.module for each in imports}) > 1):
             # The same again, or alternatives of a try statement: the first that there is.
@@ -232,12 +281,39 @@ class Evaluation:
     def any_of(self, bindings: Sequence[Binding], environment: Environment | None) -> Value:
         """What a name is that may have got its value from any of these: a number that is changed is none, and
         a rank on the host to which something is added is another rank."""
-        value = joined(self.value_of_binding(each, environment) for each in bindings)
+        values = [self.value_of_binding(each, environment) for each in bindings]
+        value = joined(without_placeholders(bindings, values))
         if not any(each.kind is BindingKind.CHANGED for each in bindings):
             return value
+        if isinstance(value, Constant) and (added := self._added(bindings, environment)) is not UNKNOWN:
+            return added
         if isinstance(value, RankValue) and value.kind is RankKind.LOCAL:
             return RankValue(RankKind.DERIVED, value.source)
         return UNKNOWN if isinstance(value, Constant) else value
+
+    def _added(self, bindings: Sequence[Binding], environment: Environment | None) -> Value:
+        """What a number or text is after all that surely changes it, one after the other."""
+        found = self.value_of_binding(bindings[0], environment)
+        for each in bindings[1:]:
+            node = each.node
+            looped = any(isinstance(outer, ast.For | ast.While) for outer in ancestors_in_function(node))
+            if not isinstance(node, ast.AugAssign) or branch_arms(node) or looped:
+                return UNKNOWN
+            by = self.value(node.value, environment)
+            whole = isinstance(found, Constant) and isinstance(by, Constant)
+            texts = whole and isinstance(found.value, str) and isinstance(by.value, str)  # type: ignore[union-attr]
+            if texts and isinstance(node.op, ast.Add):
+                found = Constant(str(found.value) + str(by.value))  # type: ignore[union-attr]
+            else:
+                found = calculated(node.op, found, by)
+        return found
+
+    def filled(self, first: Binding, stores: Sequence[Binding]) -> Value:
+        """What something is that others may set later, or only where it is None."""
+        if not all(map(fills_in, stores)):
+            return UNKNOWN
+        given = self.value_of_binding(first, None)
+        return given if given != Constant(None) else self.any_of(stores, None)
 
     def _unbound_name(self, node: ast.Name) -> Value:
         """A name that is bound nowhere in its file: a builtin, or from a `import *`."""
@@ -289,9 +365,16 @@ class Evaluation:
         )
 
     def _item_of(self, whole: Value, item: int, environment: Environment | None) -> Value:
-        if isinstance(whole, Several) and item < len(whole.node.elts):
-            return self.value(whole.node.elts[item], environment)
-        if isinstance(whole, Instance) and whole.item is None:
+        if isinstance(whole, Made):
+            names = [*self.attributes.records.fields_of(whole.definition)]
+            place = item if item >= 0 else item + len(names)
+            return (
+                self.attributes.member_of(whole.definition, names[place]) if place < len(names) else UNKNOWN
+            )
+        if isinstance(whole, Several):
+            part = element_at(whole, item)
+            return UNKNOWN if part is None else self.value(part, environment)
+        if isinstance(whole, Instance) and whole.item is None and item >= 0:
             return object_parsed(Instance(whole.name, whole.call, item), self.value)
         if isinstance(whole, Either):  # Such as the results of a function with several returns.
             return joined(self._item_of(each, item, environment) for each in whole.values)
@@ -301,13 +384,15 @@ class Evaluation:
         """Each object in a list that is written out, and what is appended to it, or its part of each."""
         listed, target = getattr(binding.node, "iter", None), getattr(binding.node, "target", None)
         value = UNKNOWN if listed is None else self.value(listed, environment)
+        value = self.calls.yielded(listed) if value is UNKNOWN and isinstance(listed, ast.Call) else value
         later = [None] if listed is None else self.files.grown.get(last_name(listed), [])
         if not isinstance(value, Several) or not isinstance(target, ast.expr) or None in later:
             return UNKNOWN
         rounds = [names_given(target, each, self.value) for each in (*value.node.elts, *later) if each]
         parts = [None if each is None else each.get(binding.name) for each in rounds]
         found = joined(UNKNOWN if each is None else self.value(each, environment) for each in parts)
-        return UNKNOWN if isinstance(found, Constant) else found
+        handed_on = listed is not None and last_name(listed) in self._handed_on
+        return UNKNOWN if handed_on and isinstance(found, Constant) else found
 
     def _imported(self, binding: Binding) -> Value:
         if isinstance(known := self._libraries.get(binding) or self._of_import(binding), External):
@@ -356,22 +441,32 @@ class Evaluation:
 
     def _subscript(self, node: ast.Subscript, environment: Environment | None) -> Value:
         owner = self.value(node.value, environment)
+        if isinstance(owner, Made) and self.attributes.bindings_in_class(owner.definition, "__getitem__"):
+            return self.calls.of_special(node, "__getitem__", [node.slice], environment)
         if owner == External("os.environ"):
             return self.calls.variable(node.slice, environment)
         index = self.value(node.slice, environment)
         if isinstance(index, Constant) and isinstance(index.value, str):
             return self.tables.item(node.value, index.value, environment)
-        if isinstance(index, Constant) and isinstance(index.value, int) and index.value >= 0:
+        if isinstance(index, Constant) and isinstance(index.value, int):
             return self._item_of(owner, index.value, environment)
+        if isinstance(node.slice, ast.Slice) and isinstance(owner, Several):
+            return self.written.of_slice(node, owner, partial(self.value, environment=environment))
         return self.tables.any_item(node.value, owner, environment)
 
 
-_IDENTITY_CALLS = frozenset({"int", "str", "float", "torch.tensor", "typing.cast", "dataclasses.replace"})
+_IDENTITY_CALLS = frozenset(
+    {"int", "str", "float", "bool", "torch.tensor", "typing.cast", "dataclasses.replace", "asyncio.run"}
+    | {"copy.copy", "copy.deepcopy"}
+)
 """Calls that give their first argument back, for our purposes."""
 
 _TABLES = library_names("tables")
 _COPIES = frozenset({"dict", "copy.copy", "copy.deepcopy", "os.environ.copy"})
 _ENVIRONMENT_READERS = frozenset({"os.environ.get", "os.getenv", "os.environ.setdefault", "os.environ.pop"})
+
+
+_LONGEST_JSON = 20_000
 
 
 class CallEvaluator:
@@ -382,6 +477,7 @@ class CallEvaluator:
         self.evaluation = evaluation
         self._results: dict[object, Value] = {}
         self._applications: dict[ast.Call, ast.Call] = {}
+        self._special: dict[tuple[ast.expr, str], ast.Call] = {}
 
     def value(self, node: ast.Call, environment: Environment | None) -> Value:
         """What a call gives."""
@@ -393,19 +489,56 @@ class CallEvaluator:
             made = self.evaluation.written.of_method(node, evaluated(node.func.value), evaluated)
         elif last_name(node.func) in JOINING:
             made = text_of(node, evaluated, self.evaluation.files.grown)
+        elif isinstance(node.func, ast.Attribute) and node.func.attr in TEXT_METHODS:
+            made = self._of_text(node, evaluated(node.func.value), evaluated)
         if made is not UNKNOWN:
             return made
         bare = node.args and last_name(node.func) == "__new__"  # Of the class that it is given.
         called = evaluated(node.args[0] if bare else node.func)
         return joined(self._called(each, node, environment) for each in alternatives(called))
 
+    def _of_text(self, node: ast.Call, owner: Value, evaluated: Evaluated) -> Value:
+        """`"A B".split()`, `"nccl".upper()`."""
+        assert isinstance(node.func, ast.Attribute)
+        text = owner.value if isinstance(owner, Constant) else None
+        given = [each.value for each in map(evaluated, node.args) if isinstance(each, Constant)]
+        if not isinstance(text, str) or len(given) < len(node.args) or node.keywords:
+            return UNKNOWN
+        found = of_text(text, node.func.attr, given)
+        if found is None or isinstance(found, bool | int | str):
+            return UNKNOWN if found is None else Constant(found)
+        return self.evaluation.written.of_words(node, found)
+
+    def _of_json(self, node: ast.expr, environment: Environment | None) -> Value:
+        """What is written as JSON, or was: a table."""
+        whole = self.evaluation.value(node, environment)
+        if isinstance(whole, Constant) and isinstance(whole.value, str):
+            with suppress(ValueError, SyntaxError, RecursionError):
+                written = ast.parse(repr(json.loads(whole.value[:_LONGEST_JSON])), mode="eval").body
+                for each in ast.walk(written):
+                    if isinstance(each, ast.expr):
+                        like(node, each)
+                return self.evaluation.value(written)
+        return whole if isinstance(whole, Dictionary | Several) else UNKNOWN
+
+    def yielded(self, node: ast.Call) -> Value:
+        """What a call of a generator of the program gives one after the other, as a list."""
+        called = self.evaluation.value(node.func)
+        function = called.node if isinstance(called, Defined) else None
+        yields = file_of(function).yields_of.get(function, ()) if function else ()
+        given = [each.value for each in yields if isinstance(each, ast.Yield) and each.value is not None]
+        return (
+            self.evaluation.written.of_parts(node, given) if given and len(given) == len(yields) else UNKNOWN
+        )
+
     def _called(self, called: Value, node: ast.Call, environment: Environment | None) -> Value:
         if isinstance(called, External):
             return self._library_call(called.name, node, environment)
         if isinstance(called, Defined):
             if isinstance(called.node, ast.ClassDef):
-                kind = class_of_torch(called.node, self.evaluation.value)
-                return Made(called.node) if kind is None else Instance(kind, node)
+                if (kind := class_of_torch(called.node, self.evaluation.value)) is not None:
+                    return Instance(kind, node)
+                return Dictionary(node) if self._is_table(called.node) else Made(called.node)
             if isinstance(made := self._by_decorator(called.node), Instance):
                 return made
             return self.result(called.node, self.environment_of(called, node, environment))
@@ -415,6 +548,13 @@ class CallEvaluator:
         if isinstance(called, Instance) and called.name == "functools.partial" and called.call.args:
             return self.evaluation.value(self._application(called.call, node), environment)
         return self.evaluation.written.of_record(called, node)
+
+    def _is_table(self, definition: ast.ClassDef) -> bool:
+        """Whether a class is a dictionary whose entries are read as attributes, and no more."""
+        bases = [self.evaluation.value(each) for each in definition.bases]
+        own = file_of(definition).scopes[definition].bindings
+        read = "__getattr__" in own and "__init__" not in own
+        return read and any(isinstance(each, External) and each.name in _TABLES for each in bases)
 
     def _by_decorator(self, function: FunctionNode) -> Value:
         """What a function gives through a decorator of the program, which makes an object of it."""
@@ -433,14 +573,25 @@ class CallEvaluator:
         if name in _ENVIRONMENT_READERS:
             return self.variable(node.args[0] if node.args else None, environment)
         copied = node.args[:1] or ([node.func.value] if isinstance(node.func, ast.Attribute) else [])
+        if name == "collections.ChainMap":  # The first that has an entry is taken.
+            return self.evaluation.written.of_tables(node, [*reversed(node.args)])
+        if name in ("json.loads", "json.dumps") and node.args:
+            return self._of_json(node.args[0], environment)
         if name in _COPIES and External("os.environ") in map(self.evaluation.value, copied):
             return External("os.environ")
-        if name == "dataclasses.field":
+        if name.rpartition(".")[2] in FIELD_MAKERS and scope_of(node).node.__class__ is ast.ClassDef:
             return UNKNOWN if (default := default_of_field(node)) is None else self.evaluation.value(default)
         if name in _TABLES:
             return Dictionary(node)
         if name in SAME_MODEL and isinstance(node.func, ast.Attribute):
             return self.evaluation.value(node.func.value, environment)
+        evaluated = partial(self.evaluation.value, environment=environment)
+        if name in FUNCTIONS:
+            calculated_value = called_with(name, [*map(evaluated, node.args)], evaluated)
+            if calculated_value is not UNKNOWN:
+                return calculated_value
+        if name == "next" and node.args:
+            return self._first_of(node.args[0], evaluated)
         if name in _IDENTITY_CALLS and node.args:
             return self.evaluation.value(node.args[-1 if name == "typing.cast" else 0], environment)
         if name == "getattr" and len(node.args) >= 2:
@@ -448,11 +599,28 @@ class CallEvaluator:
         if (found := RANKS.get(name)) is not None:
             grouped = bool(node.args or node.keywords) and name in _GROUP_RANK_CALLS
             return RankValue(RankKind.COORDINATE, name) if grouped else found
-        evaluated = partial(self.evaluation.value, environment=environment)
         made = self.evaluation.written.of_call(name, node, evaluated)
         return (
             object_parsed(Instance(name_of_object(name, node), node), evaluated) if made is UNKNOWN else made
         )
+
+    def of_special(
+        self, node: ast.expr, name: str, given: list[ast.expr], environment: Environment | None
+    ) -> Value:
+        """What a method of an object gives that Python calls for an expression: `__getitem__`."""
+        assert isinstance(node, ast.Subscript | ast.Attribute)
+        if (node, name) not in self._special:
+            method = like(node, ast.Attribute(node.value, name, ast.Load()))
+            self._special[node, name] = like(node, ast.Call(method, given, []))
+        return self.evaluation.value(self._special[node, name], environment)
+
+    def _first_of(self, node: ast.expr, evaluated: Evaluated) -> Value:
+        """What `next` gives first of a list that is written out, or of a generator."""
+        listed = evaluated(node)
+        if isinstance(node, ast.Call) and not isinstance(listed, Several):
+            listed = self.yielded(node)
+        elements = elements_of(listed, evaluated, node)
+        return evaluated(elements[0]) if elements else UNKNOWN
 
     def _read_by_getattr(self, node: ast.Call, environment: Environment | None) -> Value:
         """`getattr(args, "rank", 0)`."""
@@ -462,6 +630,13 @@ class CallEvaluator:
             owner = getattr(self.evaluation.value(node.args[0], environment), "name", "")
             return External(f"{owner}.?") if owner in CHOSEN_FROM else UNKNOWN
         found = self.evaluation.attributes.value(attribute, environment)
+        owner_value = self.evaluation.value(node.args[0], environment)
+        if (
+            len(node.args) == 3
+            and found is UNKNOWN
+            and self.evaluation.attributes.lacks(owner_value, attribute.attr)
+        ):
+            return self.evaluation.value(node.args[2], environment)
         if len(node.args) == 3 and not isinstance(found, Constant):
             return joined((found, self.evaluation.value(node.args[2], environment)))
         return found
@@ -498,6 +673,8 @@ class CallEvaluator:
             return None
         parameters = parameters_of(function)
         found: dict[ast.AST, Value] = {}
+        if function.args.kwarg is not None:
+            found[function.args.kwarg] = further_keywords(function, call)
         for each in (*parameters, *filter(None, [function.args.vararg])):
             given = arguments.get(each.arg)
             if given is not None:
@@ -528,231 +705,4 @@ class CallEvaluator:
             self.evaluation.being_evaluated.discard(function)
         if found is not Nothing.ITSELF and given_up == self.evaluation.given_up:
             self._results[key] = found
-        return found
-
-
-class TableEvaluator:
-    """The entries of one program's dictionaries, and of objects that are made of dictionaries."""
-
-    def __init__(self, evaluation: Evaluation) -> None:
-        """Nothing is evaluated before somebody asks."""
-        self.evaluation = evaluation
-
-    def item(self, owner: ast.expr, key: str, environment: Environment | None) -> Value:
-        """What `owner[key]` is: as the dictionary is written, or as it is set on a variable of that name."""
-        whole = alternatives(self.evaluation.value(owner, environment))
-        entries = [self.entry(each, key, environment) for each in whole]
-        later = [
-            self.evaluation.value_of_binding(binding, None)
-            for file in self.evaluation.files.mentioning(key)
-            for binding in file.set_items.get(key, ())
-            if binding.name == last_name(owner) or self._is_one_of(binding.node, whole)
-        ]
-        stored = joined(later + self.evaluation.written.set_in_rounds(whole, key, self.evaluation.value))
-        known = [each for each in entries if each is not None and each is not UNKNOWN]
-        if not known:
-            return UNKNOWN if isinstance(stored, Constant) else stored
-        if None in entries or UNKNOWN in entries:
-            known.append(UNKNOWN)
-        found = joined(known if stored is UNKNOWN else [*known, stored])
-        replaced = (later and stored is UNKNOWN) or last_name(owner) in self.evaluation.files.updated
-        return UNKNOWN if replaced and isinstance(found, Constant) else found
-
-    def _is_one_of(self, entry: ast.AST, tables: Sequence[Value]) -> bool:
-        """Whether an entry is set on one of these tables, by another name of it."""
-        owner = isinstance(entry, ast.Subscript) and self.evaluation.value(entry.value)
-        return isinstance(owner, Dictionary) and owner in tables
-
-    def any_item(self, owner: ast.expr, whole: Value, environment: Environment | None) -> Value:
-        """One of the entries of a table that is written out, and gets no others."""
-        pairs = pairs_of(whole, self.evaluation.value) if isinstance(whole, Dictionary) else None
-        if not pairs or last_name(owner) in self.evaluation.files.grown:
-            return UNKNOWN
-        return joined(self.evaluation.value(each, environment) for _, each in pairs)
-
-    def read(self, call: ast.Call, environment: Environment | None) -> Value | None:
-        """What `table.get(key, default)` gives; None for all other calls."""
-        function = call.func
-        if not isinstance(function, ast.Attribute) or function.attr not in ("get", "pop", "setdefault"):
-            return None
-        key = self.evaluation.value(call.args[0], environment) if call.args else UNKNOWN
-        owner = self.evaluation.value(function.value, environment)
-        name = key.value if isinstance(key, Constant) else None
-        if not isinstance(owner, Dictionary) or not isinstance(name, str):
-            return None
-        found = self.item(function.value, name, environment)
-        if found is UNKNOWN and self.entry(owner, name, environment) is None:
-            return self.evaluation.value(call.args[1], environment) if len(call.args) > 1 else Constant(None)
-        return found
-
-    def entry(self, owner: Value, key: str, environment: Environment | None) -> Value | None:
-        """What an object holds below a key, as it is made; None where it surely has no such entry."""
-        if owner == External("os.environ"):
-            return RANK_VARIABLES.get(key, UNKNOWN)
-        if isinstance(owner, Made):
-            return self.evaluation.attributes.member_of(owner.definition, key)
-        if isinstance(owner, Several) and (pairs := pairs_of(owner, self.evaluation.value)) is not None:
-            return self.evaluation.value(dict(pairs)[key], environment) if key in dict(pairs) else None
-        being_evaluated = self.evaluation.being_evaluated
-        if not isinstance(owner, Dictionary) or owner.node in being_evaluated:
-            return UNKNOWN  # Such as `options = {**options}` in a loop, which has its entries from itself.
-        being_evaluated.add(owner.node)
-        try:
-            return self._written(owner, key, environment)
-        finally:
-            being_evaluated.discard(owner.node)
-
-    def _written(self, owner: Dictionary, key: str, environment: Environment | None) -> Value | None:
-        for name, value in reversed(entries_of(owner.node)):
-            if name is None:
-                parts = alternatives(self.evaluation.value(value, environment))
-                inner = [self.entry(each, key, environment) for each in parts]
-                if inner != [None]:
-                    return joined(UNKNOWN if each is None else each for each in inner)
-            elif not isinstance(known := self.evaluation.value(name, environment), Constant):
-                return UNKNOWN
-            elif known.value == key:
-                return self.evaluation.value(value, environment)
-        return None
-
-
-class AttributeEvaluator:
-    """The attributes of one program."""
-
-    def __init__(self, evaluation: Evaluation) -> None:
-        """Nothing is evaluated before somebody asks."""
-        self.evaluation = evaluation
-        self.records = RecordFields(evaluation.files, evaluation.value)
-        self.options = ParserOptions(evaluation.files, evaluation.value, evaluation.value_of_binding)
-        self._stores: dict[tuple[str, str, Instance | None], list[Binding]] = {}
-        self._outer_stores: dict[str, list[tuple[Binding, ast.expr]]] = {}
-
-    def value(self, node: ast.Attribute, environment: Environment | None) -> Value:
-        """What an attribute is that is read here."""
-        owners = alternatives(self.evaluation.value(node.value, environment))
-        having = (each for each in owners if len(owners) == 1 or not self._lacks(each, node.attr))
-        return joined(self._attribute_of(each, node) for each in having)
-
-    def _lacks(self, owner: Value, name: str) -> bool:
-        """Whether an object of the program surely has no such attribute, as a hook has not each method."""
-        if not isinstance(owner, Made) or owner.definition.bases:
-            return False
-        return not any(self.bindings_in_class(owner.definition, each) for each in (name, "__getattr__"))
-
-    def _attribute_of(self, owner: Value, node: ast.Attribute) -> Value:
-        name = node.attr
-        if isinstance(owner, External):
-            return self.evaluation.external(f"{owner.name}.{name}")
-        if isinstance(owner, Instance):
-            whole = canonical_name(f"{(made := class_of_result(owner))}.{name}")
-            if whole == f"{PATH}.parent":
-                return owner
-            if (held := model_within(owner, whole)) is not None:
-                return self.evaluation.value(held)
-            if (stored := self._stored(node, owner)) is not UNKNOWN:
-                return stored
-            option = self._optional(node) if made.startswith("argparse.") else UNKNOWN
-            return option if option is not UNKNOWN else RANK_ATTRIBUTES.get(whole) or External(whole)
-        if isinstance(owner, Dictionary):
-            entry = self.evaluation.tables.entry(owner, name, None)
-            return self._stored(node, None) if entry is None or entry is UNKNOWN else entry
-        if isinstance(owner, ModuleOf):
-            if name in owner.file.module.bindings:
-                return self.evaluation.any_of(owner.file.module.bindings.get(name, ()), None)
-            whole = f"{self.evaluation.files.module_name(owner.file)}.{name}"
-            inner = self.evaluation.files.modules.get(whole)
-            return ModuleOf(inner) if inner is not None else self.evaluation.through_star(owner.file, name)
-        if isinstance(owner, Made):
-            return self.member_of(owner.definition, name)
-        if isinstance(owner, Defined) and isinstance(owner.node, ast.ClassDef):
-            return self.member_of(owner.node, name, bound=False)
-        found = self._stored(node, owner)
-        return self._optional(node) if found is UNKNOWN else found
-
-    def _stored(self, node: ast.Attribute, owner: Value | None) -> Value:
-        """What the program sets an attribute to. A literal alone does not tell: `args.local_rank = 0`, in a
-        run of one process, goes over an option."""
-        found = self.evaluation.any_of([*self.stores(node, owner)], None)
-        return UNKNOWN if isinstance(found, Constant) else found
-
-    def stores(self, node: ast.Attribute, owner: Value | None) -> Iterator[Binding]:
-        """Where the program sets this attribute on what has its name, or is the same object of a library."""
-        if isinstance(owner, External | Made | Defined | ModuleOf) or not (last := last_name(node.value)):
-            return
-        made = owner if isinstance(owner, Instance) else None
-        if (found := self._stores.get((last, node.attr, made))) is None:
-            found = self._stores[last, node.attr, made] = [
-                binding
-                for file in self.evaluation.files.mentioning(node.attr)
-                for binding in file.set_attributes.get(node.attr, ())
-                if binding.name.split(".")[-2] == last
-                or (made and self.evaluation.value(getattr(binding.node, "value", node)) == made)
-            ]
-        yield from (each for each in found if not is_set_later(each.node, node))
-
-    def member_of(self, definition: ast.ClassDef, name: str, depth: int = 0, bound: bool = True) -> Value:
-        """An attribute of an object of a class of the program: set by a method, a method, or inherited."""
-        if not (found_here := self.bindings_in_class(definition, name)):
-            return self._inherited(definition, name, depth)
-        found = self.evaluation.any_of(found_here, None)
-        if not isinstance(found, Defined) or not isinstance(found.node, ast.FunctionDef):
-            return found
-        if below := self.evaluation.callers.implementing(found.node, definition):
-            return joined(self.member_of(each, name, depth, bound) for each in below)
-        if bound and is_property(found.node):
-            return self.evaluation.calls.result(found.node, None)
-        belongs = not is_static(found.node) if bound else is_class_method(found.node)
-        return Defined(found.node, definition) if belongs else found
-
-    def bindings_in_class(self, definition: ast.ClassDef, name: str) -> list[Binding]:
-        """Where a class or a base of it gives its objects this attribute: in its body, or in a method.
-
-        Also where others set it on an object, as hooks do.
-        """
-        file = file_of(definition)
-        found = self.records.bindings(definition, name) or [*file.scopes[definition].bindings.get(name, [])]
-        for binding in file.set_attributes.get(name, ()):
-            node, method = binding.node, method_of(binding.node, definition)
-            if method is not None and isinstance(node, ast.Attribute) and is_attribute_of_self(node, method):
-                found.append(binding)
-        if not found and definition.bases:
-            bases = (getattr(self.evaluation.value(base), "node", None) for base in definition.bases)
-            known = (each for each in bases if isinstance(each, ast.ClassDef) and each is not definition)
-            found = next(filter(None, (self.bindings_in_class(each, name) for each in known)), [])
-        # One without any may have it from a class of a library.
-        return [*found, *self._set_from_outside(definition, name)] if found or not definition.bases else []
-
-    def bindings_of_class(self, definition: ast.ClassDef, name: str) -> list[Binding]:
-        """Where a class that is used without an object, as configurations are, gets this attribute."""
-        found = list(file_of(definition).scopes[definition].bindings.get(name, []))
-        return [*found, *self._set_from_outside(definition, name)] if found else []
-
-    def _set_from_outside(self, definition: ast.ClassDef, name: str) -> list[Binding]:
-        """Where others set this attribute on an object or the class: `learner.is_master = rank == 0`."""
-        if (stores := self._outer_stores.get(name)) is None:
-            stores = self._outer_stores[name] = [
-                (binding, binding.node.value)
-                for file in self.evaluation.files.mentioning(name)
-                for binding in file.set_attributes.get(name, ())
-                if isinstance(binding.node, ast.Attribute) and not is_set_by_method(binding)
-            ]
-        values, mine = self.evaluation.value, (Made(definition), Defined(definition))
-        return [each for each, owner in stores if any(one in mine for one in alternatives(values(owner)))]
-
-    def _inherited(self, definition: ast.ClassDef, name: str, depth: int) -> Value:
-        for parent in map(self.evaluation.value, definition.bases):
-            own = parent.node if isinstance(parent, Defined) and depth < 10 else None
-            found = self.member_of(own, name, depth + 1) if isinstance(own, ast.ClassDef) else UNKNOWN
-            if found is not UNKNOWN:
-                return found
-            if isinstance(parent, External):
-                whole = canonical_name(f"{parent.name}.{name}")
-                return RANK_ATTRIBUTES.get(whole) or External(whole)
-        return UNKNOWN
-
-    def _optional(self, node: ast.Attribute) -> Value:
-        """What an option of the script's own parser is by its launcher or its default, `args.local_rank`."""
-        found = self.options.value_of_option(node.attr)
-        if found is UNKNOWN and dotted_name(node) in self.evaluation.callers.declared_ranks:
-            return RankValue(RankKind.GLOBAL, "rank of init_process_group")
         return found

@@ -10,7 +10,7 @@ from __future__ import annotations
 import ast
 import re
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from enum import Enum
 from functools import cached_property
@@ -534,7 +534,9 @@ class _IndexWalk:
             yield from ((each, None, None) for each in target.elts)
         elif star is not None:
             for number, each in enumerate(target.elts):
-                yield (each, value, number) if number < star else (each, None, None)
+                behind = number - len(target.elts)
+                place = number if number < star else behind
+                yield (each, None, None) if number == star else (each, value, place)
         elif isinstance(value, ast.Tuple | ast.List) and len(value.elts) == len(target.elts):
             yield from ((each, given, None) for each, given in zip(target.elts, value.elts, strict=True))
         else:
@@ -663,7 +665,7 @@ class ProgramFiles:
     """What runs when `entry` is started: itself and the files below `root` that it imports, in that order.
 
     `unread` are those among them that are no readable Python. `modules` are the files by their dotted names,
-    as the program's imports name them. `words` are those that a job starts it with."""
+    as the program's imports name them. `words` and `variables` are those that a job starts it with."""
 
     entry: FileIndex
     root: Path
@@ -671,6 +673,7 @@ class ProgramFiles:
     unread: tuple[Unread, ...] = ()
     modules: dict[str, FileIndex] = field(default_factory=dict)
     words: tuple[str, ...] | None = None
+    variables: Mapping[str, str] | None = None
     _names: dict[FileIndex, str] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -727,12 +730,6 @@ class ProgramFiles:
         targets = (each for one in assigned if isinstance(one, ast.Assign) for each in one.targets)
         found.update((last_name(each.value), [None]) for each in targets if isinstance(each, ast.Subscript))
         return found
-
-    @cached_property
-    def updated(self) -> set[str | None]:
-        """The last names of the tables that `update` gives other entries."""
-        calls = (call for file in self.files for call in file.calls_of.get("update", ()))
-        return {last_name(getattr(call.func, "value", call)) for call in calls} - {None}
 
     def module(self, name: str, importer: FileIndex) -> FileIndex | None:
         """The file of an imported name, with a dot in front for each level of a relative import."""

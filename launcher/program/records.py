@@ -27,16 +27,30 @@ from launcher.program.values import (
     RankValue,
     Value,
     WorldSize,
-    default_of_field,
     is_set_by_method,
     joined,
+    like,
     spread,
 )
 
-_RECORD_DECORATORS = frozenset({"dataclass", "define", "frozen", "mutable", "attrs"})
-_RECORD_BASES = frozenset({"NamedTuple", "TypedDict", "BaseModel", "BaseSettings"})
+_RECORD_DECORATORS = frozenset(
+    {"dataclass", "define", "frozen", "mutable", "attrs", "s", "attributes", "chz", "configclass"}
+)
+_RECORD_BASES = frozenset({"NamedTuple", "TypedDict", "BaseModel", "BaseSettings", "Struct"})
 _REPLACING = ("replace", "_replace", "evolve")
 _LOOKING = frozenset({"isinstance", "issubclass", "fields", "asdict", "field"})
+
+
+FIELD_MAKERS = frozenset({"field", "Field", "ib", "attrib", "mutable_field", "field_default"})
+"""The last names of what gives a field its default: of dataclasses, attrs, pydantic and their like."""
+
+
+def default_of_field(field: ast.Call) -> ast.expr | None:
+    """What `dataclasses.field` or its like gives a field: its default, or what its factory makes."""
+    given = {each.arg: each.value for each in field.keywords}
+    factory = given.get("default_factory", given.get("factory"))
+    first = field.args[0] if field.args and last_name(field.func) in ("Field", "ib") else None
+    return given.get("default", first) if factory is None else like(field, ast.Call(factory, [], []))
 
 
 class RecordFields:
@@ -67,8 +81,10 @@ class RecordFields:
         if default is not None and hidden and default not in found:
             found.append(default)
         literal = default and default.value
-        if isinstance(literal, ast.Call) and last_name(literal.func) == "field":
+        if isinstance(literal, ast.Call) and last_name(literal.func) in FIELD_MAKERS:
             literal = default_of_field(literal)
+            if literal is None:  # It is set by `__post_init__`, or every call must give it.
+                found = [each for each in found if each is not default]
         if isinstance(literal, ast.Constant) and self._is_handed_on(definition):
             found.append(Binding(name, BindingKind.OTHER, definition))
         return [*found, *self._replaced(definition, name)]

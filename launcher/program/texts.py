@@ -47,8 +47,11 @@ def text_of(node: ast.expr, evaluated: Evaluated, grown: Container[str | None] =
 
 
 def _joined(parts: list[Value], between: str) -> Value:
-    """What these parts are together, where one of them is a text; `str` around a number is left out."""
-    known = [each.value for each in parts if isinstance(each, Constant)]
+    """What these parts are together, where one of them is a text; `str` around a number is left out.
+
+    With None among them it is no text that anybody wants: a test of it stands around.
+    """
+    known = [each.value for each in parts if isinstance(each, Constant) and each.value is not None]
     if len(known) < len(parts) or not any(isinstance(each, str) for each in known):
         return UNKNOWN
     return Constant(between.join(map(str, known)))

@@ -11,7 +11,6 @@ import ast
 import copy
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import suppress
 from enum import Enum
 from functools import lru_cache
 from pathlib import Path
@@ -206,32 +205,6 @@ def function_of(value: Value) -> ast.FunctionDef | None:
     return value.node if isinstance(value, Defined) and isinstance(value.node, ast.FunctionDef) else None
 
 
-def negated(operator: ast.unaryop, value: Value) -> Value:
-    """A number with its sign turned round."""
-    number = value.value if isinstance(value, Constant) else None
-    return (
-        Constant(-number) if isinstance(operator, ast.USub) and isinstance(number, int | float) else UNKNOWN
-    )
-
-
-def chosen(node: ast.IfExp, test: Value) -> list[ast.expr]:
-    """What `a if test else b` may be: that for which a literal decides, or both."""
-    both = [node.body, node.orelse]
-    return both if not isinstance(test, Constant) else both[:1] if test.value else both[1:]
-
-
-def compared(node: ast.Compare, evaluated: Evaluated) -> Value:
-    """Whether a literal is, or is not, another one: `split == "train"` where it is known what `split` is."""
-    sign = node.ops[0]
-    if len(node.ops) > 1 or not isinstance(sign, ast.Eq | ast.NotEq | ast.Is | ast.IsNot):
-        return UNKNOWN
-    left = evaluated(node.left)
-    right = evaluated(node.comparators[0]) if isinstance(left, Constant) else UNKNOWN
-    if not isinstance(left, Constant) or not isinstance(right, Constant):
-        return UNKNOWN
-    return Constant((left.value == right.value) is isinstance(sign, ast.Eq | ast.Is))
-
-
 # Tables and lists as they are written, or as calls and comprehensions make them of others that are.
 
 
@@ -325,6 +298,14 @@ def elements_of(value: Value, evaluated: Evaluated, node: ast.expr) -> list[ast.
     return found if 0 < len(found) <= _MOST_ELEMENTS else None
 
 
+def element_at(listed: Several, place: int) -> ast.expr | None:
+    """What stands at a place of a list, also counted from its end; None where a star hides which it is."""
+    elements = listed.node.elts
+    before = elements[: place + 1] if place >= 0 else elements[place:]
+    is_there = -len(elements) <= place < len(elements)
+    return elements[place] if is_there and not any(isinstance(each, ast.Starred) for each in before) else None
+
+
 def names_given(target: ast.expr, element: ast.expr, evaluated: Evaluated) -> dict[str, ast.expr] | None:
     """What a loop's variables are for one element."""
     if isinstance(target, ast.Name):
@@ -358,13 +339,6 @@ def spread(call: ast.Call, evaluated: Evaluated) -> ast.Call:
         pairs = None if option.arg else pairs_of(evaluated(option.value), evaluated)
         named += [option] if pairs is None else [ast.keyword(name, value) for name, value in pairs]
     return like(call, ast.Call(call.func, given, named))
-
-
-def default_of_field(field: ast.Call) -> ast.expr | None:
-    """What `dataclasses.field` gives a field: its default, or what its factory makes."""
-    given = {each.arg: each.value for each in field.keywords}
-    factory = given.get("default_factory")
-    return given.get("default") if factory is None else like(field, ast.Call(factory, [], []))
 
 
 _PARSING = frozenset(
@@ -458,9 +432,9 @@ class WrittenTables:
     def of_comprehension(
         self, node: ast.ListComp | ast.GeneratorExp | ast.SetComp | ast.DictComp, evaluated: Evaluated
     ) -> Value:
-        """Where it goes through one written list or table without a condition."""
+        """Where it goes through one written list or table, and each of its conditions is known."""
         loop = node.generators[0]
-        if len(node.generators) > 1 or loop.ifs:
+        if len(node.generators) > 1:
             return UNKNOWN
         over = evaluated(loop.iter)
         elements = elements_of(over, evaluated, loop.iter) or []
@@ -468,6 +442,11 @@ class WrittenTables:
         given = [each for each in rounds if each is not None]
         if not given or len(given) < len(rounds) or not isinstance(over, Several | Dictionary):
             return UNKNOWN
+        for condition in loop.ifs:
+            tests = [evaluated(with_names_replaced(condition, each)) for each in given]
+            if not all(isinstance(each, Constant) for each in tests):
+                return UNKNOWN
+            given = [each for each, test in zip(given, tests, strict=True) if getattr(test, "value", None)]
         if isinstance(node, ast.DictComp):
             entries = [
                 (with_names_replaced(node.key, each), with_names_replaced(node.value, each)) for each in given
@@ -493,6 +472,14 @@ class WrittenTables:
                 return self._list(node, calls, *_nodes(values[1:]))
             return UNKNOWN
         nodes = _nodes(values)
+        if name == "enumerate":
+            begin = values[1] if len(values) > 1 else Constant(0)
+            first_number = begin.value if isinstance(begin, Constant) and isinstance(begin.value, int) else 0
+            counted = [
+                like(node, ast.Constant(each)) for each in range(first_number, first_number + len(known[0]))
+            ]
+            rows = [like(node, ast.Tuple([*row], ast.Load())) for row in zip(counted, known[0], strict=True)]
+            return self._list(node, rows, *nodes)
         if name == "zip":
             rows = [like(node, ast.Tuple([*row], ast.Load())) for row in zip(*known, strict=False)]
             return self._list(node, rows, *nodes)
@@ -503,7 +490,7 @@ class WrittenTables:
         return UNKNOWN
 
     def of_method(self, node: ast.Call, owner: Value, evaluated: Evaluated) -> Value:
-        """`table.items()`, `record._asdict()`, `"A B".split()`, `"nccl".upper()`."""
+        """`table.items()`, `record._asdict()`."""
         assert isinstance(node.func, ast.Attribute)
         name = node.func.attr
         if isinstance(owner, Dictionary) and name in ("items", "values", "keys") and not node.args:
@@ -518,14 +505,10 @@ class WrittenTables:
                 "items": [like(node, ast.Tuple([*row], ast.Load())) for row in rows],
             }
             return self._list(node, made[name], owner.node)
+        if name == "copy" and isinstance(owner, Dictionary) and not node.args:
+            return self._table(node, [(None, node.func.value)], owner.node)
         if name in ("_asdict", "model_dump", "dict") and isinstance(owner, Made) and not node.args:
             return self.of_object(node, node.func.value, owner)
-        if isinstance(owner, Constant) and isinstance(owner.value, str) and name in _OF_TEXTS:
-            given = [each.value for each in map(evaluated, node.args) if isinstance(each, Constant)]
-            is_short = name != "replace" or len(str(given[-1:])) < 9  # Many short ones may become very long.
-            if len(given) == len(node.args) and not node.keywords and is_short:
-                with suppress(TypeError, ValueError):
-                    return self._of_text(node, getattr(owner.value, name)(*given))
         return UNKNOWN
 
     def of_record(self, called: Value, node: ast.Call) -> Value:
@@ -555,9 +538,29 @@ class WrittenTables:
         keys = [like(node, ast.Constant(name)) for name in names]
         return self._table(node, [*zip(keys, attributes, strict=True)], value.definition)
 
-    def _of_text(self, node: ast.Call, found: str | Sequence[str]) -> Value:
-        if isinstance(found, str):
-            return Constant(found)
+    def of_tables(self, node: ast.expr, tables: Sequence[ast.expr]) -> Value:
+        """Tables that are put together in the place of an expression; of two entries the last counts."""
+        return self._table(node, [(None, each) for each in tables])
+
+    def of_parts(self, node: ast.expr, elements: Sequence[ast.expr]) -> Value:
+        """These expressions as a list, in the place of another one."""
+        return self._list(node, elements)
+
+    def of_slice(self, node: ast.Subscript, owner: Several, evaluated: Evaluated) -> Value:
+        """`names[1:]` of a list that is written out."""
+        assert isinstance(node.slice, ast.Slice)
+        ends = [None if each is None else evaluated(each) for each in (node.slice.lower, node.slice.upper)]
+        given = [each.value for each in ends if isinstance(each, Constant)]
+        numbers = [each for each in given if isinstance(each, int)]
+        starred = any(isinstance(each, ast.Starred) for each in owner.node.elts)
+        if starred or node.slice.step is not None or len(numbers) + ends.count(None) < 2:
+            return UNKNOWN
+        first = numbers[0] if ends[0] is not None else None
+        last = numbers[-1] if ends[1] is not None else None
+        return self._list(node, owner.node.elts[first:last], owner.node)
+
+    def of_words(self, node: ast.expr, found: Sequence[str]) -> Value:
+        """The words of a text, as a list."""
         words = [like(node, ast.Constant(each)) for each in found]
         return self._list(node, [*words]) if len(words) <= _MOST_ELEMENTS else UNKNOWN
 
@@ -572,14 +575,10 @@ class WrittenTables:
 
 
 _OF_OBJECTS = frozenset({"vars", "dataclasses.asdict", "attr.asdict", "attrs.asdict"})
-_MAKERS = _OF_OBJECTS | {"zip", "map", "dict.fromkeys", "list", "tuple", "iter", "reversed"}
+_MAKERS = _OF_OBJECTS | {"zip", "enumerate", "map", "dict.fromkeys", "list", "tuple", "iter", "reversed"}
 """All functions that `of_call` knows: of others the arguments are not looked at."""
 
-_OF_TEXTS = frozenset(
-    {"upper", "lower", "strip", "removeprefix", "removesuffix", "replace", "split", "splitlines"}
-    | {"partition"}
-)
-METHODS_OF_WRITTEN = _OF_TEXTS | {"items", "keys", "values", "_asdict", "model_dump", "dict"}
+METHODS_OF_WRITTEN = frozenset({"copy", "items", "keys", "values", "_asdict", "model_dump", "dict"})
 """The last names of all that `of_method` knows."""
 
 

@@ -402,6 +402,11 @@ def default_by_command_line(program: Program, node: ast.Name) -> ast.expr | None
         if isinstance(each, ast.Call) and node.id in names and program.qualified(each.func) == "click.option":
             return next((one.value for one in each.keywords if one.arg == "default"), None)
     default = default_of(function, node.id)
+    by = [program.qualified(getattr(each, "func", each)) for each in function.decorator_list]
+    if isinstance(default, ast.Call) and program.qualified(default.func) == "typer.Option":
+        return next(iter(default.args), None)
+    if "typer.Typer.command" in by:
+        return default
     runs = program.calls(*_COMMAND_LINE_RUNNERS) if default is not None else ()
     is_run = any(program.value(each) == Defined(function) for call, _ in runs for each in call.args)
     return default if is_run else None

@@ -36,6 +36,7 @@ from launcher.program.values import (
     library_names,
     like,
     name_of_table,
+    spread,
 )
 
 SET_ANYWAY = re.compile(
@@ -179,7 +180,7 @@ def _declared(program: Program, call: ast.Call, name: str) -> DeclaredOption | N
     is_named = any(as_attribute(each) == name for each in names if each.startswith("-"))
     if not (isinstance(dest, ast.Constant) and dest.value == name) and (dest is not None or not is_named):
         return None
-    default = argument_of(call, "default")
+    default = _set_by_parser(program, name) or argument_of(call, "default")
     action = getattr(argument_of(call, "action"), "value", None)
     if default is None and action in ("store_true", "store_false"):
         default = like(call, ast.Constant(action == "store_false"))
@@ -189,6 +190,14 @@ def _declared(program: Program, call: ast.Call, name: str) -> DeclaredOption | N
     ):
         default = like(call, ast.Constant(None))
     return None if default is None else _option_with(name, call, default)
+
+
+def _set_by_parser(program: Program, name: str) -> ast.expr | None:
+    """What `parser.set_defaults` gives an option in place of its own default."""
+    calls = (call for file in program.mentioning("set_defaults") for call in file.calls_of["set_defaults"])
+    spelled = (spread(call, program.value) for call in calls)
+    given = [each.value for call in spelled for each in call.keywords if each.arg == name]
+    return given[-1] if given else None
 
 
 def _option_with(name: str, node: ast.AST, default: ast.expr) -> DeclaredOption:

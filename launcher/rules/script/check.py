@@ -192,7 +192,9 @@ def check_script(subject: ScriptSubject) -> list[Finding]:
     What is wrong with the program where this job never comes, as behind an option that it does not give, is
     informational.
     """
-    subject = replace(subject, program=replace(subject.program, words=words_of(subject.job)))
+    variables = {name: str(value) for name, value in subject.job.environment.items()}
+    started = replace(subject.program, words=words_of(subject.job), variables=variables)
+    subject = replace(subject, program=started)
     program, truth = subject.program, JobRun(subject).truth
     findings = [
         _as_information(each, "; this job does not come here")

@@ -32,7 +32,6 @@ from launcher.program.program import Program
 from launcher.program.ranks.reachability import surely_runs
 from launcher.program.surroundings.options import (
     DefaultRun,
-    constant_by_default,
     is_taken,
     text_by_default,
 )
@@ -44,6 +43,7 @@ from launcher.program.values import (
 )
 from launcher.rules import shared_facts
 from launcher.rules.script.configuration_files import ConfigurationFiles
+from launcher.rules.script.default_values import default_constant
 from launcher.rules.script.findings import (
     finding_at,
     finding_in_shell,
@@ -270,7 +270,7 @@ def _comes_too_late(program: Program, change: ChangedVariable) -> bool:
 def _surely_set(program: Program) -> Iterator[tuple[ChangedVariable, str]]:
     """The variables that every run sets to a text that is known, if only as the default of an option."""
     for change in changed_variables(program):
-        value = constant_by_default(program, change.value)
+        value = default_constant(program, change.value)
         if value is not None and value.value not in (None, "") and is_set_in_every_run(program, change):
             yield change, str(value.value)
     files = program.analysis(ConfigurationFiles)

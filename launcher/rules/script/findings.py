@@ -34,13 +34,13 @@ from launcher.failure_modes.model import (
 )
 from launcher.frozen import frozen
 from launcher.program.dataflow import (
-    ARITHMETIC,
     constant_argument,
     has_star_arguments,
     origins,
     parts_of,
     text_beginning,
 )
+from launcher.program.evaluators.arithmetic import ARITHMETIC
 from launcher.program.index import (
     Binding,
     BindingKind,
@@ -74,6 +74,7 @@ from launcher.program.values import (
     is_set_by_method,
 )
 from launcher.rules.script.configuration_files import ConfigurationFiles, configured_constant, words_of
+from launcher.rules.script.default_values import default_constant
 
 if TYPE_CHECKING:
     from launcher.jobs.specification import JobSpec
@@ -572,8 +573,9 @@ class JobRun:
             inner = self.value(node.args[0]) if name in ("int", "str", "bool") and node.args else None
             if inner is not None and name == "int":
                 return _whole_number(str(inner.value))
-            return inner and Constant(str(inner.value) if name == "str" else bool(inner.value))
-        return None
+            if inner is not None:
+                return Constant(str(inner.value) if name == "str" else bool(inner.value))
+        return default_constant(self.program, node)
 
     def count_listed(self, node: ast.expr, depth: int = 5) -> int | None:
         """How many a list or range has, or a text with commas: `"0,1"`, `",".join(map(str, range(2)))`."""

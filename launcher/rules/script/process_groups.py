@@ -30,7 +30,7 @@ from launcher.program.index import (
     parent_of,
     scope_of,
 )
-from launcher.program.process_environment import changed_variables, rank_starts
+from launcher.program.process_environment import changed_variables, rank_starts, variables_in
 from launcher.program.program import Program, imports_the_unknown, joining_calls
 from launcher.program.ranks.guards import ends_block
 from launcher.program.ranks.participants import Participants
@@ -43,7 +43,7 @@ from launcher.program.ranks.training_loops import (
     trains_within,
 )
 from launcher.program.ranks.truths import Guard
-from launcher.program.surroundings.options import DefaultRun, default_of_option
+from launcher.program.surroundings.options import DefaultRun
 from launcher.program.values import (
     DDP,
     INIT_PROCESS_GROUP,
@@ -57,6 +57,7 @@ from launcher.program.values import (
 )
 from launcher.rules.script.data.downloads import fetches
 from launcher.rules.script.data.loaders import Loaders, loops_over_something
+from launcher.rules.script.default_values import default_constant, default_number
 from launcher.rules.script.findings import JobRun, ScriptSubject, destroy_group_at_end, finding_at, related_at
 from launcher.rules.script.starts.topology import asks_the_launcher
 
@@ -100,9 +101,7 @@ def unused_parameters_are_not_looked_for(program: Program) -> Iterator[Finding]:
     for call, name in program.calls(*wrappers, *strategies, *named, "transformers.TrainingArguments"):
         given = argument_of(call, "find_unused_parameters", 7 if name == DDP else None)
         given = given or argument_of(call, "strategy" if name in named else "ddp_find_unused_parameters")
-        value = None if given is None else program.value(given)
-        option = None if given is None else default_of_option(program, given)
-        told = option.value if option else getattr(value, "value", None)
+        told = getattr(default_constant(program, given), "value", None)
         if given is not None and (told is True or str(told).endswith("_find_unused_parameters_true")):
             yield finding_at(
                 ddp.FIND_UNUSED_LEFT_ON,
@@ -300,9 +299,9 @@ def _seconds(program: Program, node: ast.expr, known: Known) -> float | None:
     return total
 
 
-def _default_number(program: Program, node: ast.expr) -> ast.expr | None:
-    option = default_of_option(program, node)
-    return None if option is None else option.default
+def _default_number(program: Program, node: ast.expr) -> float | None:
+    """By the program and its options alone; of variables the job tells."""
+    return None if variables_in(program, node) else default_number(program, node)
 
 
 @finds(Stage.SCRIPT, ddp.GROUP_NEVER_DESTROYED)

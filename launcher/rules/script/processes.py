@@ -35,7 +35,7 @@ from launcher.program.process_environment import (
 from launcher.program.program import Program
 from launcher.program.ranks.guards import Guards
 from launcher.program.ranks.reachability import Reachability, surely_runs
-from launcher.program.surroundings.options import constant_by_default, is_taken
+from launcher.program.surroundings.options import is_taken
 from launcher.program.surroundings.shell_starts import ShellStarts
 from launcher.program.values import (
     DDP,
@@ -46,6 +46,7 @@ from launcher.program.values import (
     RankValue,
 )
 from launcher.rules import shared_facts
+from launcher.rules.script.default_values import default_constant
 from launcher.rules.script.environment import is_set_in_every_run, setting_findings
 from launcher.rules.script.findings import (
     JobRun,
@@ -400,7 +401,7 @@ def _is_bare_cuda(program: Program, device: ast.expr) -> bool:
 
 
 def _bare_kind(program: Program, made: ast.expr | None) -> str | None:
-    written = None if made is None else constant_by_default(program, made)
+    written = None if made is None else default_constant(program, made)
     if written is not None and written.value in ("cuda", "cpu"):
         return str(written.value)
     name = program.qualified(made.func) if isinstance(made, ast.Call) else None
@@ -588,7 +589,7 @@ def settings_suit_the_job(subject: ScriptSubject) -> Iterator[Finding]:
         always = is_set_in_every_run(program, change)
         if not always and not surely_runs(program, change.runs, known=run.truth):
             continue
-        if not always or constant_by_default(program, change.value) is None:
+        if not always or default_constant(program, change.value) is None:
             yield from setting_findings(program, change, text)
         harm = shared_facts.why_obsolete(change.name, text, torch)
         if harm and shared_facts.why_obsolete(change.name, text, None) is None:

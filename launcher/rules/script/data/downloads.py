@@ -45,6 +45,7 @@ from launcher.program.values import (
 )
 from launcher.rules.script.data.loaders import names_in
 from launcher.rules.script.data.shards import class_around
+from launcher.rules.script.default_values import default_constant
 from launcher.rules.script.findings import (
     finding_at,
 )
@@ -175,7 +176,7 @@ def fetches(program: Program) -> Iterator[tuple[ast.Call, str]]:
         for call in file.calls:
             download = argument_of(call, "download")
             absent = isinstance(download, ast.UnaryOp) and program.qualified(download.operand) in EXISTENCE
-            if download is not None and (absent or program.value(download) == Constant(True)):
+            if download is not None and (absent or default_constant(program, download) == Constant(True)):
                 names = [_dataset_of(program, each) for each in alternatives(program.value(call.func))]
                 if names[0] and all(names):
                     yield call, names[0]

@@ -34,6 +34,7 @@ from launcher.program.values import (
     alternatives,
 )
 from launcher.rules.script.data.loaders import Loaders, method_of
+from launcher.rules.script.default_values import default_number
 from launcher.rules.script.findings import ScriptSubject, finding_at, related_at
 
 
@@ -472,4 +473,5 @@ def _number_on_host(subject: ScriptSubject, node: ast.expr) -> float | None:
             return processes * subject.job.resources.instance_count
         return None
 
-    return calculate_number(program, node, of_host)
+    found = calculate_number(program, node, of_host)
+    return default_number(program, node) if found is None else found

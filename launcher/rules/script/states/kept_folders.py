@@ -41,6 +41,7 @@ from launcher.program.values import (
     like,
 )
 from launcher.rules.script.configuration_files import ConfigurationFiles, location_in_file, words_of
+from launcher.rules.script.default_values import default_constant
 from launcher.rules.script.findings import (
     JobRun,
     ScriptSubject,
@@ -85,7 +86,17 @@ _NOT_WRITTEN = Beginning(None)
 
 
 def path_beginnings(subject: ScriptSubject, path: ast.expr, depth: int = 12) -> list[Beginning]:
-    """What a path may begin with, by all that it may come from."""
+    """What a path may begin with, by all that it may come from; by what it is in the job's run where it may
+    come from several."""
+    found = _all_beginnings(subject, path, depth)
+    if len(found) != 1 or found[0].text is None:
+        known = default_constant(subject.program, path)
+        if known is not None and isinstance(known.value, str) and known.value:
+            return [Beginning(known.value, path)]
+    return found
+
+
+def _all_beginnings(subject: ScriptSubject, path: ast.expr, depth: int) -> list[Beginning]:
     made = subject.program.value(path)
     if isinstance(made, Instance) and made.name in _HOST_FOLDERS:
         of_host = argument_of(made.call, "dir") is None
@@ -237,7 +248,10 @@ def _begin_of(subject: ScriptSubject, origin: ast.expr | None, depth: int) -> li
             found = [each for one in stores for each in path_beginnings(subject, one, depth)]
             return found or [_NOT_WRITTEN]
     if held is None:
-        return [_NOT_WRITTEN]
+        known = default_constant(subject.program, origin)
+        if known is None or not isinstance(known.value, str) or not known.value:
+            return [_NOT_WRITTEN]
+        return [Beginning(known.value, origin)]
     values = (_WHERE_IT_RUNS.sub("./", each) if isinstance(each, str) else None for each in held.values)
     texts = (None if each is None or each.startswith("${") else each for each in values)
     return [Beginning(each, None, held.sources, not held.is_chosen) for each in texts]
