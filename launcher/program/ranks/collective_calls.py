@@ -93,7 +93,8 @@ Ranks = frozenset[int] | None
 class CollectiveRun:
     """A collective that a call runs: `node` is the call here, `origin` that of the collective itself.
 
-    `known_group` is False where nobody can say which ranks take part; else `ranks` are they.
+    `known_group` is False where nobody can say which ranks take part; else `ranks` are they. `is_sure` says
+    that a rank that comes to the call runs the collective, whatever the function that is called asks for.
     """
 
     collective: Collective
@@ -101,25 +102,20 @@ class CollectiveRun:
     origin: ast.Call
     ranks: Ranks = None
     known_group: bool = True
-    here: bool = True
+    is_sure: bool = True
 
     @property
     def short_name(self) -> str:
         """The collective's short name, by which two are compared."""
         return self.collective.short_name
 
-    @property
-    def direct(self) -> bool:
-        """Whether the collective itself stands here, in the open."""
-        return self.here and self.node is self.origin
-
-    def called_by(self, call: ast.Call) -> CollectiveRun:
+    def called_by(self, call: ast.Call, *, is_sure: bool) -> CollectiveRun:
         """The same collective as run by a call of the function in which it stands."""
-        return replace(self, node=call, here=True)
+        return replace(self, node=call, is_sure=is_sure)
 
-    def indirectly(self) -> CollectiveRun:
+    def perhaps(self) -> CollectiveRun:
         """The same collective as one that only may run."""
-        return replace(self, here=False)
+        return replace(self, is_sure=False)
 
     def concerns(self, guard: Guard) -> bool:
         """Whether ranks would wait in vain if only those of the guard ran it."""

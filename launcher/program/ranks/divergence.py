@@ -370,9 +370,9 @@ class FunctionWalk:
             contexts = {last_name(each.func) for each in _context_calls(statement)}
             if contexts & {"assertRaises", "assertRaisesRegex", "raises"}:  # A test expects the timeout.
                 del self.divergences[before:]
-                body = Block([], [run.indirectly() for run in body.everything])
+                body = Block([], [run.perhaps() for run in body.everything])
             elif contexts & {"Join", "join"}:  # Ranks without data answer the collectives of the others.
-                body = Block([], [run.indirectly() for run in body.everything], [], body.ends)
+                body = Block([], [run.perhaps() for run in body.everything], [], body.ends)
             self._add(found, body)
         elif isinstance(statement, ast.Try | ast.TryStar):
             self._add(found, self._tried(statement, depth))
@@ -386,7 +386,7 @@ class FunctionWalk:
         more = self._rounds_by_rank(statement.iter) if isinstance(statement, ast.For) else None
         if more is not None and all(run.collective is not BACKWARD for run in body.everything):
             self.divergences += [Divergence(run, more) for run in body.certain if run.concerns(more)]
-            body = Block([], [run.indirectly() for run in body.everything])
+            body = Block([], [run.perhaps() for run in body.everything])
         for leaving in body.leaving:
             if not isinstance(leaving.statement, ast.Continue):  # The others go on to the next round.
                 self._missed(
@@ -415,7 +415,7 @@ class FunctionWalk:
             ends = None
         for handler in statement.handlers:
             caught = self.walk(handler.body, depth + 1)
-            found.may += [run.indirectly() for run in caught.everything]
+            found.may += [run.perhaps() for run in caught.everything]
             if caught.ends is None:
                 found.ends, found.ends_the_run = None, False
         if ends is None:
@@ -440,9 +440,9 @@ class FunctionWalk:
                 found.may += may
             elif isinstance(under, Guard):
                 self.divergences += [Divergence(run, under) for run in must if run.concerns(under)]
-                found.may += [run.indirectly() for run in (*must, *may)]
+                found.may += [run.perhaps() for run in (*must, *may)]
             else:
-                found.may += [run.indirectly() for run in (*must, *may)]
+                found.may += [run.perhaps() for run in (*must, *may)]
         return found
 
     def _within(self, call: ast.Call, statement: ast.AST) -> Guard | bool | None:
@@ -477,9 +477,9 @@ class FunctionWalk:
             if collective_calls.matters(function):
                 inner = self.summaries.summary(function, environment)
                 must, may = (inner.must, inner.may) if all_of_them else ((), (*inner.must, *inner.may))
-                found.must += [each.called_by(call) for each in must]
-                found.may += [each.called_by(call) for each in may]
-                found.may += [each.run.called_by(call) for each in inner.divergences]
+                found.must += [each.called_by(call, is_sure=True) for each in must]
+                others = (*may, *(each.run for each in inner.divergences))
+                found.may += [each.called_by(call, is_sure=False) for each in others]
         return found.must, found.may
 
 
@@ -491,7 +491,7 @@ def _context_calls(statement: ast.With | ast.AsyncWith) -> list[ast.Call]:
 
 def _next_round(body: Block, leaving: Departure) -> Block:
     """What the ranks that stay in a loop run in the next round."""
-    return Block(list(body.must), [run for run in body.may if run.direct])
+    return Block(list(body.must), [run for run in body.may if run.is_sure])
 
 
 @frozen
@@ -536,8 +536,8 @@ class Block:
 
     @property
     def certain(self) -> list[CollectiveRun]:
-        """What ranks wait in once they come to it: what must run, and collectives that stand here."""
-        return [*self.must, *(run for run in self.may if run.direct)]
+        """What ranks wait in once they come to it, be it under a test that nobody knows."""
+        return [*self.must, *(run for run in self.may if run.is_sure)]
 
 
 @frozen
