@@ -37,7 +37,6 @@ class Gathering(Enum):
     """`full_tensor` of an entry of the model's state."""
 
 
-_FULL_SHARD = "torch.distributed.fsdp.ShardingStrategy.FULL_SHARD"
 _GROUP_ARGUMENTS = ("process_group", "device_mesh", "mesh", "mpu")
 _ENGINE = "deepspeed.initialize"
 _GATHERED_PARAMETERS = "deepspeed.zero.GatheredParameters"
@@ -128,8 +127,8 @@ class ShardedModels:
         made = self.program.value(model)
         if isinstance(made, Instance) and made.name == FSDP and made.item is None:
             strategy = argument_of(made.call, "sharding_strategy")
-            full = strategy is None or self.program.value(strategy) == External(_FULL_SHARD)
-            return full and _is_for_all_ranks(made.call)
+            is_whole = strategy is not None and keeps_whole_model(self.program, strategy)
+            return not is_whole and _is_for_all_ranks(made.call)
         if self._is_of_an_engine(model):
             return True
         return self._is_of_tensors(model)
@@ -214,3 +213,14 @@ def _is_for_all_ranks(wrapper: ast.Call) -> bool:
         and len(wrapper.args) == 1
         and not any(argument_of(wrapper, name) for name in _GROUP_ARGUMENTS)
     )
+
+
+def keeps_whole_model(program: Program, strategy: ast.expr) -> bool:
+    """Whether a sharding strategy of FSDP leaves the whole model on each rank, by its name or number. By all
+    others, and most likely by one that is not known, the state is gathered from several ranks.
+
+    Source: torch/distributed/fsdp/api.py (ShardingStrategy); accelerate counts them as it does.
+    """
+    chosen = program.value(strategy)
+    name = chosen.name if isinstance(chosen, External) else getattr(chosen, "value", None)
+    return str(name).rpartition(".")[2] in ("NO_SHARD", "3")

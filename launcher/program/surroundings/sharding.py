@@ -18,9 +18,10 @@ from pathlib import Path
 
 from launcher.program.dataflow import argument_of, constant_argument, has_star_arguments
 from launcher.program.program import NOT_LOOKED_INTO, Program
+from launcher.program.ranks.sharded_models import keeps_whole_model
 from launcher.program.surroundings.options import as_attribute, option_of
 from launcher.program.surroundings.shell_starts import ShellStarts
-from launcher.program.values import Constant, Dictionary, External, Instance
+from launcher.program.values import Constant, Dictionary, Instance
 from launcher.text.regular_files import read_regular
 
 _LARGEST_FILE = 50_000
@@ -35,7 +36,7 @@ _SHARDING_WORDS = ("full_shard", "shard_grad_op", "hybrid_shard")
 _OF_ACCELERATE = re.compile(r"^distributed_type:[ \t]*['\"]?(\w+)", re.MULTILINE)
 _ZERO_STAGE = re.compile(r"^[ \t]+zero_stage:[ \t]*(\d)[ \t]*$", re.MULTILINE)
 _ZERO_FILE = re.compile(r"^[ \t]+deepspeed_config_file:[ \t]*(\S+)[ \t]*$", re.MULTILINE)
-_NOT_SHARDED = re.compile(r"^[ \t]+fsdp_sharding_strategy:[ \t]*['\"]?(?:NO_SHARD|4)\b", re.MULTILINE)
+_NOT_SHARDED = re.compile(r"^[ \t]+fsdp_sharding_strategy:[ \t]*['\"]?(?:NO_SHARD|3)\b", re.MULTILINE)
 _SHARDS_SAVED = re.compile(r"SHARDED_STATE_DICT|version['\"]?:\s*['\"]?2\b")
 """Where each rank saves its own shards: a trainer collects nothing then."""
 
@@ -118,9 +119,7 @@ class Sharding:
             return False
         if plugin.name.endswith("FullyShardedDataParallelPlugin"):
             strategy = argument_of(plugin.call, "sharding_strategy", 0)
-            return strategy is None or self._program.value(strategy) == External(
-                "torch.distributed.fsdp.ShardingStrategy.FULL_SHARD"
-            )
+            return strategy is None or not keeps_whole_model(self._program, strategy)
         stage = argument_of(plugin.call, "zero_stage")
         file = argument_of(plugin.call, "hf_ds_config", 0)
         is_third = stage is not None and self._program.value(stage) == Constant(3)

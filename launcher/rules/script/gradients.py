@@ -34,6 +34,7 @@ from launcher.program.program import Program
 from launcher.program.ranks.model_averaging import averages_models, reduces_by_hand
 from launcher.program.ranks.participants import Participants, conditions_of, entered_under, shared_conditions
 from launcher.program.ranks.reachability import Reachability
+from launcher.program.ranks.sharded_models import keeps_whole_model
 from launcher.program.ranks.training_loops import (
     LoopReach,
     calls_beside,
@@ -243,10 +244,7 @@ def _is_sharded(program: Program, wrapper: ast.Call) -> bool:
     strategy = argument_of(wrapper, "sharding_strategy", 2)
     if strategy is None:
         return not any(each.arg is None for each in wrapper.keywords)
-    value = program.value(strategy)
-    return isinstance(value, External) and value.name.endswith(
-        ("FULL_SHARD", "SHARD_GRAD_OP", "HYBRID_SHARD")
-    )
+    return not keeps_whole_model(program, strategy)
 
 
 @finds(Stage.SCRIPT, ddp.ACCUMULATION_OR_CLIPPING_WRONG)
