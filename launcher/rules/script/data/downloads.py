@@ -277,7 +277,7 @@ WRITERS = {
     **{"h5py.File": ("name", 0), "zarr.open": ("store", 0), "scipy.io.savemat": ("file_name", 0)},
     **dict.fromkeys(("shutil.copy", "shutil.copy2", "shutil.copyfile"), ("dst", 1)),
 }
-"""Functions that write a cache, and which argument is its file; torch.save is looked at as a checkpoint."""
+"""Functions that write a cache, and which argument is its file; what torch.save writes is mostly none."""
 _BY_MODE = {"numpy.memmap": 2, "h5py.File": 1, "zarr.open": 1}
 """Those that only write where their mode says so, by its position."""
 _WRITING_METHODS = ("save", "save_to_disk", "to_csv", "to_parquet", "to_pickle", "tofile", "save_model")
@@ -286,14 +286,9 @@ _WRITING_METHODS = ("save", "save_to_disk", "to_csv", "to_parquet", "to_pickle",
 
 def _caches(program: Program) -> Iterator[tuple[ast.Call, str]]:
     """What is written where it is not there: `if not os.path.exists(path): torch.save(made, path)`."""
-    for call, name in program.calls(*WRITERS):
+    for call, name in program.calls(*WRITERS, "torch.save"):
         writes = opens_to_write(call, name)
-        if writes and is_made_once(program, call, argument_of(call, *WRITERS[name])):
-            yield call, name
-    for call, name in program.calls("torch.save"):
-        # Where all come there for sure, it is found as a checkpoint.
-        whole = program.analysis(Participants).ranks_running(call) is True
-        if not whole and is_made_once(program, call, argument_of(call, "f", 1)):
+        if writes and is_made_once(program, call, argument_of(call, *WRITERS.get(name, ("f", 1)))):
             yield call, name
     for call, path in opened_to_write(program):
         if is_made_once(program, call, path):

@@ -38,6 +38,7 @@ from launcher.program.values import (
     RankKind,
     RankValue,
 )
+from launcher.rules.script.data.downloads import is_made_once
 from launcher.rules.script.findings import (
     finding_at,
     guard_by_rank_zero,
@@ -57,6 +58,8 @@ def one_rank_writes_a_file(program: Program) -> Iterator[Finding]:
     for a text that the program goes on to read, such as a configuration of DeepSpeed: another rank may have
     emptied it just then. Information of a document that is only written, by `json.dump` or its like. A test
     of one rank that `or` joins with one of how far the training is lets every rank save then.
+
+    A file that is made where it is missing is asked for as what every rank prepares (DATA009).
 
     Informational where the script comes to nothing that makes it one of several processes, as a converter
     does that shares a module with the training, and where only what it imports makes the group, as inference.
@@ -97,7 +100,7 @@ def one_rank_writes_a_file(program: Program) -> Iterator[Finding]:
         elif not participants.uniformity.is_uniform(path):
             if who is True:
                 yield from _overwritten_by_hosts(program, call, path, severity)
-        elif who is True:
+        elif who is True and not is_made_once(program, call, path):
             yield finding_at(
                 checkpoints.RANKS_WRITE_SAME_FILE,
                 call,
