@@ -332,8 +332,9 @@ def unequal_to_itself(part: ast.AST) -> ast.expr | None:
 
 
 def may_be_evened(program: Program) -> bool:
-    """Whether the ranks may agree on the number of batches: by Join, or the least of all ranks."""
-    return any(
+    """Whether the ranks may agree on the number of batches: by Join or DDP's `join`, or the least of all."""
+    joins = (call for file in program.files for call in file.calls_of.get("join", ()))
+    return any(isinstance(parent_of(each), ast.withitem) for each in joins) or any(
         name in names
         for file in program.files
         for name in ("Join", "MIN", "join_hook")
