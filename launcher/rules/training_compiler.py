@@ -40,9 +40,10 @@ from launcher.program.ranks.training_loops import (
 from launcher.program.ranks.truths import Truth, compare_values
 from launcher.program.surroundings.loader_classes import LOADER
 from launcher.program.surroundings.options import option_of
-from launcher.program.values import INIT_PROCESS_GROUP, UNKNOWN, Constant, Defined, Instance, RankValue
+from launcher.program.values import INIT_PROCESS_GROUP, UNKNOWN, Constant, Defined, Instance
 from launcher.rules.script.data.loaders import Loaders
 from launcher.rules.script.findings import ScriptSubject, finding_at, given_option, related_at
+from launcher.rules.worker_seeds import is_each_workers_own, seeds_of_torch, seeds_that_are_listed
 
 # The names of torch_xla and of what stands beside it.
 
@@ -74,17 +75,6 @@ _RANDOM_LAYERS = re.compile(
 )
 _NEW_HEADS = frozenset({"num_labels", "id2label", "num_classes"})
 """What a pretrained model is told whose last layer is new."""
-
-_DRAWN_ANEW = (
-    "time.",
-    "os.urandom",
-    "os.getpid",
-    "uuid.",
-    "secrets.",
-    "random.SystemRandom",
-    "datetime.datetime.now",
-)
-"""What gives every process another number."""
 
 
 @finds(Stage.SCRIPT, training_compiler.NO_MP_FN)
@@ -315,7 +305,8 @@ def gradients_are_shared(program: Program) -> Iterator[Finding]:
         if function is not None and isinstance(function.node, ast.FunctionDef):
             bodies.append(function.node.body)
     seen = set[ast.Call]()
-    for early, reduction in (each for body in bodies for each in _before_the_reduction(program, body)):
+    found = [each for body in bodies for each in _before_the_reduction(program, body)]
+    for early, reduction in (*found, *_clips_of_a_handler(program)):
         if early not in seen:
             seen.add(early)
             yield finding_at(
@@ -346,13 +337,14 @@ def weights_begin_alike(program: Program) -> Iterator[Finding]:
     if not uses_xla(program) or not has_workers(program) or _begins_alike(program):
         return
     trained = training_loops(program)
-    seeds = list(_seeds(program))
+    seeds = list(seeds_of_torch(program))
     used = (each for file in program.files for each in file.attributes.get("manual_seed", ()))
-    handed_on = any(getattr(parent_of(each), "func", None) is not each for each in used)
+    listed = {each for _, each in seeds_that_are_listed(program)}
+    handed_on = any(getattr(parent_of(each), "func", None) is not each for each in used if each not in listed)
     if not seeds and trained and not handed_on and not program.unread:
         message = "the workers train models whose weights were made without a common seed"
         yield finding_at(training_compiler.NO_CONSTANT_SEED, trained[0][1], message)
-    differing = all(_is_each_workers_own(program, given) for _, given in seeds)
+    differing = all(is_each_workers_own(program, given) for _, given in seeds)
     if seeds and (differing or _all_come_late(program, [call for call, _ in seeds])):
         yield finding_at(
             training_compiler.NO_CONSTANT_SEED,
@@ -378,7 +370,7 @@ def seed_is_given(subject: ScriptSubject) -> Iterator[Finding]:
     program, job = subject.program, subject.job
     if not uses_xla(program) or not has_workers(program) or _begins_alike(program):
         return
-    seeds = [call for call, _ in _seeds(program)]
+    seeds = [call for call, _ in seeds_of_torch(program)]
     skipped = [_option_asked_for(program, each) for each in seeds]
     names = [each for each in skipped if each is not None and given_option(job, each) is None]
     if training_loops(program) and seeds and len(names) == len(seeds):
@@ -414,42 +406,6 @@ def _false_by_default(program: Program, test: ast.expr) -> str | None:
     if isinstance(test, ast.Compare):
         truth = compare_values(test, default, program.value(test.comparators[0]), program.evaluation, None)
     return option.name if truth is False else None
-
-
-def _seeds(program: Program) -> Iterator[tuple[ast.Call, ast.expr]]:
-    """The calls that seed torch in what the program runs, each with what it gives."""
-    reachability = program.analysis(Reachability)
-    for file in program.files:
-        for last, calls in file.calls_of.items():
-            if "seed" not in last.lower() and last != "set_rng_state":
-                continue
-            for call in calls:
-                named = program.qualified(call.func) or ""
-                other = named.startswith(_OTHER_SEEDS) or isinstance(program.value(call.func), Defined)
-                runs = reachability.reaches(call) and not reachability.is_named_nowhere(call)
-                if not other and all_arguments(call) and runs:
-                    yield call, all_arguments(call)[0]
-
-
-_OTHER_SEEDS = ("random.", "numpy.", "torch.Generator.", "torch.cuda.", "tensorflow.")
-"""Where what is called a seed is none of torch's weights."""
-
-
-def _is_each_workers_own(program: Program, seed: ast.expr) -> bool:
-    """Whether a seed surely is another number in every worker, wherever it comes from."""
-    sources = origins(program, seed)
-    if len(sources) == 1 and isinstance(program.value(seed), RankValue):
-        return True
-    for made in sources:
-        if made is None or isinstance(made, ast.BoolOp):
-            return False
-        if isinstance(program.value(made), RankValue):
-            continue
-        calls = [program.qualified(each.func) or "" for each in ast.walk(made) if isinstance(each, ast.Call)]
-        agreed = any(each.startswith("torch_xla.") and "reduce" in each for each in calls)
-        if agreed or not any(each.startswith(_DRAWN_ANEW) for each in calls):
-            return False
-    return True
 
 
 def _all_come_late(program: Program, seeds: list[ast.Call]) -> bool:
@@ -577,7 +533,7 @@ def _kind_of(program: Program, call: ast.Call) -> str | None:
         return "shared update" if argument_of(call, "barrier", 1) is None else "run"
     if name == f"{_XM}reduce_gradients" or (name == f"{_XM}all_reduce" and _is_of_gradients(program, call)):
         return "reduce"
-    if last == "unscale_" or name in ("torch.nn.utils.clip_grad_norm_", "torch.nn.utils.clip_grad_value_"):
+    if last == "unscale_" or name in _CLIPS:
         return "early"
     return "update" if last == "step" and _is_an_update(program, call) else None
 
@@ -642,6 +598,24 @@ def _before_the_reduction(program: Program, body: list[ast.stmt]) -> Iterator[tu
                 reduced = True
             elif kind in ("early", "update") and not reduced:
                 early.append(call)
+
+
+def _clips_of_a_handler(program: Program) -> Iterator[tuple[ast.Call, ast.Call]]:
+    """The clips that no loop is seen to call, where `xm.optimizer_step` alone shares the gradients: as it
+    steps at once, there is no place for a clip between the two."""
+    steps = [each for each, _ in program.calls(f"{_XM}optimizer_step")]
+    others = (_REDUCES - {"optimizer_step"}) | _SHARING_WRAPPERS
+    if len(steps) != 1 or names_any_of(program, others):
+        return
+    if {step for _, step in training_loops(program)} != {*steps}:
+        return
+    reach = program.analysis(Reachability)
+    for call, _ in program.calls(*_CLIPS):
+        if reach.reaches(call) and not reach.is_named_nowhere(call):
+            yield call, steps[0]
+
+
+_CLIPS = ("torch.nn.utils.clip_grad_norm_", "torch.nn.utils.clip_grad_value_")
 
 
 def _read_too_early(program: Program, loop: Loop) -> Iterator[Finding]:

@@ -641,12 +641,47 @@ def _declare_by_click(program: Program, decorator: ast.expr, kind: str, parser: 
             not isinstance(decorator, ast.Call) or argument_of(decorator, "context_settings") is None
         )
         return
-    if kind not in ("click.option", "click.argument") or not isinstance(decorator, ast.Call):
-        parser.knows_all &= kind.startswith(("torch.", "click.pass_"))
+    if kind not in _DECLARING_BY_CLICK or not isinstance(decorator, ast.Call):
+        if not kind.startswith(("torch.", "functools.", "click.pass_")):
+            _declare_by_helper(program, decorator, parser)
         return
+    for each in written_turns(program, decorator):
+        _declare_option_of_click(program, each, kind, parser)
+
+
+_DECLARING_BY_CLICK = ("click.option", "click.argument")
+
+
+def _declare_by_helper(program: Program, decorator: ast.expr, parser: ScriptParser) -> None:
+    """What the program's own decorator declares: in its body, or by the options that it has and is given."""
+    found = dict(_click_calls(program, decorator, set()))
+    for call, kind in found.items():
+        _declare_by_click(program, call, kind, parser)
+    is_plain = isinstance(decorator, ast.Name) or (isinstance(decorator, ast.Call) and not decorator.args)
+    known = bool(found) or (is_plain and isinstance(program.value(_called(decorator)), Defined))
+    parser.knows_all &= known and not any("__click_params__" in file.text for file in program.files)
+
+
+def _click_calls(program: Program, node: ast.AST, seen: set[ast.AST]) -> Iterator[tuple[ast.Call, str]]:
+    """The calls that make options in a piece of the program, in the functions and lists that it names."""
+    seen.add(node)
+    for part in ast.walk(node):
+        called = program.value(part.func) if isinstance(part, ast.Call) else None
+        if isinstance(part, ast.Call) and isinstance(called, External) and called.name in _DECLARING_BY_CLICK:
+            yield part, called.name
+        elif isinstance(part, ast.Name | ast.Attribute) and isinstance(part.ctx, ast.Load):
+            for each in alternatives(program.value(part)):
+                if isinstance(each, Instance) and each.name in _DECLARING_BY_CLICK:
+                    yield each.call, each.name
+                elif isinstance(each, Several | Defined) and each.node not in seen:
+                    yield from _click_calls(program, each.node, seen)
+
+
+def _declare_option_of_click(program: Program, decorator: ast.Call, kind: str, parser: ScriptParser) -> None:
     given = {each.arg: each.value for each in decorator.keywords}
-    words = [str(each.value) for each in decorator.args if isinstance(each, ast.Constant)]
-    if len(words) != len(decorator.args) or has_star_arguments(decorator) or "cls" in given:
+    texts = [constant_argument(program, each) for each in decorator.args]
+    words = [str(each.value) for each in texts if each is not None]
+    if not words or len(words) != len(texts) or has_star_arguments(decorator) or "cls" in given:
         parser.knows_all = False
         return
     plain = {key: program.value(node) for key, node in given.items()}
@@ -676,12 +711,8 @@ def _click_value(program: Program, given: Mapping[str | None, ast.expr]) -> dict
     if isinstance(kind, External):
         found = _CONVERTERS.get(kind.name) or _CONVERTERS_OF_CLICK.get(kind.name)
         return {"type": found} if found else {}
-    if (
-        isinstance(kind, Instance)
-        and kind.name == "click.Choice"
-        and not kind.call.keywords
-        and kind.call.args
-    ):
+    of_choice = isinstance(kind, Instance) and kind.name == "click.Choice"
+    if of_choice and isinstance(kind, Instance) and not kind.call.keywords and kind.call.args:
         choices = _literals(program, kind.call.args[0])
         return {"choices": choices} if choices else {}
     default = constant_argument(program, given.get("default"))

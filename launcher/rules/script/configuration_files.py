@@ -126,9 +126,9 @@ class ConfigurationFiles:
             with suppress(OSError, ValueError):
                 yield read_regular(path, _LARGEST_FILE).decode("utf-8", "replace")
 
-    def section(self, node: ast.expr) -> Iterator[tuple[str, str, Path]]:
+    def section(self, node: ast.expr) -> Iterator[tuple[str, object, Path]]:
         """The entries below what an expression such as `cfg["environment"]` is, or the whole of what a file
-        holds, with their values as texts, and the file: only where it is known which one the run reads."""
+        holds, with their values, and the file: only where it is known which one the run reads."""
         chosen = self._chosen(self._program.words or ()) if self.are_read else []
         rooted = self._from_its_root(node)
         spelled = [()] if rooted is None else [*_keys_of(rooted)][:1] or self._spelled(node)
@@ -139,7 +139,7 @@ class ConfigurationFiles:
             ]
             found = [(path, entries) for path, entries in holding if entries]
             for path, entries in found if len(found) == 1 else ():
-                yield from ((name, str(value), path) for name, value in entries if value is not None)
+                yield from ((name, value, path) for name, value in entries if value is not None)
             if found:
                 return
 

@@ -173,6 +173,10 @@ def environment_holds_strings(program: Program) -> Iterator[Finding]:
     Bad: `os.environ["GPU_NUM_DEVICES"] = 4`. Good: `os.environ["GPU_NUM_DEVICES"] = "4"`.
     Source: Python's os.environ; the bad line stands in AWS's guide to Training Compiler.
     """
+    files = program.analysis(ConfigurationFiles)
+    for runs, table in _tables_put_into_environment(program) if files.are_read else ():
+        if _is_put_as_it_is(runs):
+            yield from _entries_that_are_no_strings(files, runs, table)
     for change in changed_variables(program):
         if change.as_text:
             continue
@@ -189,6 +193,30 @@ def environment_holds_strings(program: Program) -> Iterator[Finding]:
             severity=None if known else Severity.WARNING,
             fix=_as_string(change, kind),
         )
+
+
+def _is_put_as_it_is(runs: ast.AST) -> bool:
+    """Whether the entries of a table go into os.environ with nothing that makes texts of them."""
+    called = (last_name(each.func) for each in ast.walk(runs) if isinstance(each, ast.Call))
+    changed = (ast.DictComp, ast.JoinedStr, ast.If, ast.IfExp, ast.Try, ast.GeneratorExp)
+    is_plain = not any(isinstance(each, changed) for each in ast.walk(runs))
+    return is_plain and set(called) <= {"update", "items", "setdefault", "putenv", "get"}
+
+
+def _entries_that_are_no_strings(
+    files: ConfigurationFiles, runs: ast.AST, table: ast.expr
+) -> Iterator[Finding]:
+    for name, value, path in files.section(table):
+        if not isinstance(value, str):
+            kind = type(value).__name__
+            yield finding_at(
+                training_script.ENVIRONMENT_VALUE_NOT_STRING,
+                runs,
+                f"{name} is {value} in {path.name}, which is no string: TypeError (str expected, not {kind}) "
+                "on every rank",
+                remedy="Write it in quotes there, or str(value) here.",
+                severity=Severity.WARNING,
+            )
 
 
 def _type_of_entry(program: Program, value: ast.expr) -> str | None:
@@ -276,9 +304,9 @@ def _surely_set(program: Program) -> Iterator[tuple[ChangedVariable, str]]:
     files = program.analysis(ConfigurationFiles)
     for runs, table in _tables_put_into_environment(program) if files.are_read else ():
         if is_part_of_the_start(program, runs):
-            for name, text, path in files.section(table):
-                value_of_entry = like(table, ast.Constant(text))
-                yield ChangedVariable(name, value_of_entry, runs, runs, written_in=str(path)), text
+            for name, entry, path in files.section(table):
+                shown = like(table, ast.Constant(str(entry)))
+                yield ChangedVariable(name, shown, runs, runs, written_in=str(path)), str(entry)
 
 
 def _tables_put_into_environment(program: Program) -> Iterator[tuple[ast.AST, ast.expr]]:

@@ -184,8 +184,8 @@ def each_process_takes_a_device(program: Program) -> Iterator[Finding]:
     wrappers = [
         (call, name)
         for call, name in program.calls(DDP, FSDP, _HOROVOD)
-        if argument_of(call, "device_ids", None if name == _HOROVOD else 1) is None
-        and argument_of(call, "device_id") is None
+        if _takes_none_of_its_own(program, argument_of(call, "device_ids", None if name == _HOROVOD else 1))
+        and _takes_none_of_its_own(program, argument_of(call, "device_id"))
     ]
     if not wrappers or chooses_devices(program):
         return
@@ -207,6 +207,12 @@ def each_process_takes_a_device(program: Program) -> Iterator[Finding]:
                 "every process of the host takes GPU 0",
                 related=(related_at(moved, "here it is moved to GPU 0, in every process"),),
             )
+
+
+def _takes_none_of_its_own(program: Program, given: ast.expr | None) -> bool:
+    """Whether a wrapper is told of no device, or of the one that is the current one anyway."""
+    one = given.elts[0] if isinstance(given, ast.List) and len(given.elts) == 1 else given
+    return one is None or _is_the_current(program, one)
 
 
 def _devices_shown_by_shell(program: Program) -> Iterator[Finding]:
@@ -414,11 +420,16 @@ def _bare_kind(program: Program, made: ast.expr | None) -> str | None:
 
 
 def _is_the_current(program: Program, index: ast.expr) -> bool:
-    """Whether the index of a device is asked of torch, which says 0 until somebody sets another one."""
+    """Whether a device or its index is asked of torch, which says 0 until somebody sets another one."""
     made = origins(program, index)
-    return all(
-        isinstance(each, ast.Call) and program.qualified(each.func) == "torch.cuda.current_device"
-        for each in made
+    return all(isinstance(each, ast.Call) and _asks_for_the_current(program, each) for each in made)
+
+
+def _asks_for_the_current(program: Program, call: ast.Call) -> bool:
+    name = program.qualified(call.func)
+    of_device = name == "torch.device" and bool(all_arguments(call))
+    return name == "torch.cuda.current_device" or (
+        of_device and _is_the_current(program, all_arguments(call)[-1])
     )
 
 

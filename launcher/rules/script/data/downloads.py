@@ -127,8 +127,10 @@ def one_rank_downloads(program: Program) -> Iterator[Finding]:
     stands around it that may let one rank through before the others; a data set that all ranks choose by
     its name, `if args.data == "CIFAR10":`, is one that all of them fetch. A warning where a test of settings
     stands around it that hints at no rank and that a run by its defaults passes. So too, as a warning, what
-    every rank makes where it is not there, such as an index or a tokenizer that the next run finds. Not found
-    in a demo that shares a module with the training and makes no group itself.
+    every rank makes where it is not there, such as an index or a tokenizer that the next run finds. Of a
+    class of Lightning the hooks count that its Trainer runs on every rank, unless it has `prepare_data`,
+    which one process of a host runs before. Not found in a demo that shares a module with the training and
+    makes no group itself.
 
     Bad: `dataset = torchvision.datasets.CIFAR10("data", download=True)`
     Good: `if local_rank == 0: CIFAR10("data", download=True)`, then `dist.barrier()` for all, then
@@ -139,9 +141,8 @@ def one_rank_downloads(program: Program) -> Iterator[Finding]:
     found = list(fetches(program))
     fetching = {call for call, _ in found}
     found += [each for each in _caches(program) if each[0] not in fetching]
-    if not found or not program.analysis(Reachability).joins_others(
-        call for call, _ in joining_calls(program)
-    ):
+    joining = (call for call, _ in (*joining_calls(program), *_trainers_of_several(program)))
+    if not found or not program.analysis(Reachability).joins_others(joining):
         return
     paths = _Paths(program, [call for call, _ in found])
     # After a rank has fetched it alone, the others find it there.
@@ -158,6 +159,43 @@ def one_rank_downloads(program: Program) -> Iterator[Finding]:
                 "another has half written",
                 severity=None if surely and call in fetching else Severity.WARNING,
             )
+
+
+def _trainers_of_several(program: Program) -> Iterator[tuple[ast.Call, str]]:
+    """The Trainers of Lightning that may train on several devices."""
+    for call, name in program.calls("lightning.pytorch.Trainer"):
+        told = [argument_of(call, each) for each in ("devices", "accelerator")]
+        values = [None if each is None else program.value(each) for each in told]
+        if values[0] not in (Constant(1), Constant("1")) and values[1] != Constant("cpu"):
+            yield call, name
+
+
+_ON_EVERY_RANK = frozenset({"setup", "configure_model", "configure_optimizers", "on_fit_start"}) | {
+    f"{stage}_dataloader" for stage in ("train", "val", "test", "predict")
+}
+"""The hooks of a class of Lightning that its Trainer calls on every rank."""
+_OF_LIGHTNING = ("lightning.pytorch.LightningDataModule", "lightning.pytorch.LightningModule")
+
+
+def _is_hook_of_all(program: Program, function: FunctionNode) -> bool:
+    """Whether Lightning's Trainer runs a method on every rank, and nothing of its class on one before."""
+    owner, name = class_of(function), getattr(function, "name", "")
+    if owner is None or name not in _ON_EVERY_RANK or not _is_of_lightning(program, owner):
+        return False
+    own = {getattr(each, "name", "") for each in owner.body}
+    return "prepare_data" not in own and any(file.calls_of.get(owner.name) for file in program.files)
+
+
+def _is_of_lightning(program: Program, definition: ast.ClassDef, depth: int = 3) -> bool:
+    """Whether a class is one of Lightning's, by its bases that do not prepare data themselves."""
+    for each in map(program.value, definition.bases):
+        if isinstance(each, External) and each.name in _OF_LIGHTNING:
+            return True
+        if depth and isinstance(each, Defined) and isinstance(each.node, ast.ClassDef):
+            own = {getattr(one, "name", "") for one in each.node.body}
+            if "prepare_data" not in own and _is_of_lightning(program, each.node, depth - 1):
+                return True
+    return False
 
 
 def short_name(name: str) -> str:
@@ -491,6 +529,8 @@ class _Paths:
         if function in seen or depth >= _DEEPEST_DOWNLOAD:
             return False
         seen.add(function)
+        if _is_hook_of_all(self.program, function):
+            return True
         read = isinstance(function, ast.Lambda) or is_property(function)
         decorators = [] if read else getattr(function, "decorator_list", [])
         if not all(map(self.program.analysis(Participants).keeps_every_rank, decorators)):

@@ -83,8 +83,8 @@ def samplers_know_the_epoch(program: Program) -> Iterator[Finding]:
             yield finding_at(
                 data.SET_EPOCH_NEVER_CALLED,
                 told[0].node,
-                "set_epoch is called on another sampler than that of the training data, which repeats the "
-                "same order in every epoch",
+                f"set_epoch is called on {_another(program, told[0].node)}: the sampler of the training data "
+                "repeats the same order in every epoch",
                 related=[sampler_note],
             )
         else:
@@ -198,13 +198,32 @@ def epoch_calls(loaders: Loaders) -> Iterator[EpochCall]:
             if isinstance(call, ast.Call) and call.func is attribute:
                 epoch = argument_of(call, "epoch", 0)
                 constant = constant_argument(program, epoch) is not None or runs_once(program, call)
-                yield EpochCall(call, receivers(loaders, attribute.value), constant)
+                none = frozenset[ast.Call]()
+                asked = none if _asks_the_loader(program, call) else receivers(loaders, attribute.value)
+                yield EpochCall(call, asked, constant)
             else:
                 yield EpochCall(attribute, receivers(loaders, attribute.value), False)
+        for call in file.calls_of.get("methodcaller", ()):
+            if constant_argument(program, argument_of(call, "name", 0)) == Constant("set_epoch"):
+                yield EpochCall(call, None, False)
         for binding in file.set_attributes.get("epoch", ()):
             owner = binding.node.value if isinstance(binding.node, ast.Attribute) else None
             if isinstance(owner, ast.expr) and receivers(loaders, owner):
                 yield EpochCall(owner, receivers(loaders, owner), False)
+
+
+def _another(program: Program, call: ast.expr) -> str:
+    of_loader = _asks_the_loader(program, call)
+    return "the DataLoader, which has no such method" if of_loader else "another sampler"
+
+
+def _asks_the_loader(program: Program, call: ast.expr) -> bool:
+    """Whether a method is asked of torch's own DataLoader, and not of its sampler."""
+    function = call.func if isinstance(call, ast.Call) else None
+    made = alternatives(program.value(function.value)) if isinstance(function, ast.Attribute) else ()
+    return bool(made) and all(
+        isinstance(each, Instance) and program.qualified(each.call.func) == LOADER for each in made
+    )
 
 
 def receivers(loaders: Loaders, node: ast.expr) -> frozenset[ast.Call] | None:

@@ -15,7 +15,7 @@ from launcher.program.index import ancestors, class_of, file_of, is_property, la
 from launcher.program.program import Program
 from launcher.program.ranks.guards import Guards
 from launcher.program.ranks.participants import Closure
-from launcher.program.ranks.reachability import surely_runs
+from launcher.program.ranks.reachability import Reachability, surely_runs
 from launcher.program.ranks.training_loops import makes_ranks_agree
 from launcher.program.ranks.truths import Guard
 from launcher.program.surroundings.options import DefaultRun
@@ -43,7 +43,8 @@ silence the rule."""
 def shards_are_equally_many(program: Program) -> Iterator[Finding]:
     """A dataset or own sampler of every N-th element from the rank on, of one block of unequal ones, or of
     what a library's dataset gives each rank by `shard` or split_dataset_by_node, over which a data-parallel
-    program trains to its end.
+    program trains to its end. So too the shards of a WebDataset that are split among the ranks, where nothing
+    makes their batches equally many, as `with_epoch` and `resampled` do.
 
     Unless the number of elements divides by the number of ranks, some ranks have one more: they go on to a
     batch that the others do not have, and wait for them until the timeout. A warning, as the number may
@@ -56,7 +57,10 @@ def shards_are_equally_many(program: Program) -> Iterator[Finding]:
     Source: torch.distributed.algorithms.Join documentation.
     """
     loaders = program.analysis(Loaders)
-    if not loaders.calls or not loaders.is_data_parallel or may_be_evened(program):
+    if not loaders.is_data_parallel or may_be_evened(program):
+        return
+    yield from _split_web_datasets(program)
+    if not loaders.calls:
         return
     reported = set[ast.AST]()
     for loop in loaders.training_loops:
@@ -81,6 +85,44 @@ def shards_are_equally_many(program: Program) -> Iterator[Finding]:
                         severity=Severity.WARNING,
                         related=[related_at(loop.iter, "the loop that trains to the end of it")],
                     )
+
+
+def _split_web_datasets(program: Program) -> Iterator[Finding]:
+    """Where the shards of a WebDataset are split among the ranks, which all train to the end of their own."""
+    splits = [
+        use
+        for file in program.files
+        for use in (*file.attributes.get(_SPLIT, ()), *file.names.get(_SPLIT, ()))
+        if (program.qualified(use) or "").startswith("webdataset.")
+        and not program.analysis(Reachability).is_named_nowhere(use)
+    ]
+    if not splits or any(word in file.text for file in program.files for word in _EVENING_WEB_SHARDS):
+        return
+    backward = (call for file in program.files for call in file.calls_of.get("backward", ()))
+    around = (
+        next((each for each in ancestors(call) if isinstance(each, ast.For)), None) for call in backward
+    )
+    trained = [each for each in around if each is not None]
+    if trained and not any(_may_end_early(each) or _is_counted(each.iter) for each in trained):
+        yield finding_at(
+            data.UNEVEN_BATCHES,
+            splits[0],
+            "each rank trains on its own shards to their end: with other numbers of samples in them, some "
+            "ranks have a batch that the others do not have, and wait for them",
+            remedy="Give all ranks one number of batches: `resampled=True` and `.with_epoch(batches)`.",
+            severity=Severity.WARNING,
+            related=[related_at(trained[0].iter, "the loop that trains to the end of it")],
+        )
+
+
+_SPLIT = "split_by_node"
+_EVENING_WEB_SHARDS = ("with_epoch", "resampled", "ResampledShards", "ddp_equalize", ".repeat(", ".slice(")
+
+
+def _is_counted(over: ast.expr) -> bool:
+    """Whether a loop goes by a number, that of another iterable too."""
+    called = {last_name(each.func) for each in ast.walk(over) if isinstance(each, ast.Call)}
+    return not called.isdisjoint({"range", "islice", "zip", "trange"})
 
 
 def _cuts_of_samplers(

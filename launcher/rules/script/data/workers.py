@@ -473,5 +473,8 @@ def _number_on_host(subject: ScriptSubject, node: ast.expr) -> float | None:
             return processes * subject.job.resources.instance_count
         return None
 
+    chosen = program.value(node)  # Of a function with several ways, the one that it is asked for.
+    if isinstance(chosen, Instance) and chosen.item is None and SCOPE in chosen.call.__dict__:
+        node = chosen.call
     found = calculate_number(program, node, of_host)
     return default_number(program, node) if found is None else found
