@@ -13,13 +13,14 @@ from __future__ import annotations
 import ast
 import io
 import operator
+import sys
 import tokenize
 import warnings
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeGuard, TypeVar
+from typing import TYPE_CHECKING, TypeGuard, TypeVar, cast
 
 from launcher.cluster.instances import instance_facts
 from launcher.failure_modes.model import (
@@ -474,8 +475,11 @@ class JobRun:
         self.strategy = str(subject.job.distribution.strategy)
         self._set = {each.name for each in changed_variables(self.program)}
         self.facts = instance_facts(subject.job.resources.instance_type)
-        self._open = set[ast.AST]()
+        self._open = dict[ast.AST, int]()
+        self._asked_again = sys.maxsize
+        self._for_now = dict[tuple[int, ast.AST], object]()
         self._passed = dict[ast.AST, bool]()
+        self._truths = dict[ast.expr, bool | None]()
 
     def lacks(self, name: str) -> bool:
         """Whether a variable is surely not set: of another launcher, or of one where there is none."""
@@ -496,6 +500,9 @@ class JobRun:
 
     def truth(self, test: ast.expr) -> bool | None:
         """What a test is in this job, of those that ask for an option or a variable."""
+        return self._asked_once(self._truths, test, self._truth)
+
+    def _truth(self, test: ast.expr) -> bool | None:
         if isinstance(test, ast.Compare) and len(test.ops) == 1:
             sign, right = test.ops[0], test.comparators[0]
             if isinstance(sign, ast.In | ast.NotIn) and self.program.value(right) == External("os.environ"):
@@ -605,12 +612,35 @@ class JobRun:
 
     def _within(self, node: Asked, ask: Callable[[Asked], Answer | None]) -> Answer | None:
         if node in self._open:
+            self._asked_again = min(self._asked_again, self._open[node])
             return None
-        self._open.add(node)
+        self._open[node] = len(self._open)
         try:
             return ask(node)
         finally:
-            self._open.discard(node)
+            del self._open[node]
+
+    def _asked_once(
+        self, answers: dict[Asked, Answer], node: Asked, ask: Callable[[Asked], Answer]
+    ) -> Answer:
+        """An answer, kept as long as the run unless it stayed open because it asks for what is being asked:
+        then until the outermost question is answered."""
+        if node in answers:
+            return answers[node]
+        if (key := (id(answers), node)) in self._for_now:
+            # An answer that was left open leaves open what is made of it.
+            self._asked_again = min(self._asked_again, 0)
+            return cast(Answer, self._for_now[key])
+        around, self._asked_again = self._asked_again, sys.maxsize
+        answer, asked = ask(node), self._asked_again
+        self._asked_again = min(around, asked)
+        if asked < len(self._open):
+            self._for_now[key] = answer
+        else:
+            answers[node] = answer
+        if not self._open:
+            self._for_now.clear()
+        return answer
 
     def _only_source(self, node: ast.expr) -> ast.expr | None:
         bindings = self._that_hold(node, self.program.evaluation.sources(node))
@@ -638,12 +668,10 @@ class JobRun:
 
     def _passes(self, node: ast.AST) -> bool:
         """Whether this job surely never comes to a statement."""
-        if node not in self._passed:
-            found = self._within(node, lambda each: never_runs(self.program, each, self.truth))
-            if found is None or self._open:  # What asks for itself is left open, for others too.
-                return bool(found)
-            self._passed[node] = found
-        return self._passed[node]
+        return self._asked_once(self._passed, node, self._never_runs)
+
+    def _never_runs(self, node: ast.AST) -> bool:
+        return bool(self._within(node, lambda each: never_runs(self.program, each, self.truth)))
 
     def _is_come_to(self, node: ast.AST) -> bool:
         """Whether this job surely comes to a statement wherever it comes to the others of its function."""

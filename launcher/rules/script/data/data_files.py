@@ -32,7 +32,7 @@ from launcher.program.values import (
 )
 from launcher.rules.script.data.downloads import short_name
 from launcher.rules.script.data.loaders import Loaders, is_numbered, subscript_by_index
-from launcher.rules.script.data.shards import class_around, follow_list, is_cut_by_rank
+from launcher.rules.script.data.shards import class_around, derives_from, follow_list, is_cut_by_rank
 from launcher.rules.script.findings import (
     ScriptSubject,
     finding_at,
@@ -199,7 +199,8 @@ def _is_sampled(program: Program, kept: ast.expr) -> bool:
     for sampler in program.analysis(Loaders).samplers:
         given = argument_of(sampler, "dataset", 0)
         made = alternatives(program.value(given)) if given is not None else ()
-        if given is kept or any(isinstance(each, Made) and each.definition is owner for each in made):
+        own = [each.definition for each in made if isinstance(each, Made)]
+        if given is kept or any(owner is not None and derives_from(program, each, owner) for each in own):
             return True
     return False
 

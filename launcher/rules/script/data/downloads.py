@@ -7,7 +7,7 @@ import re
 from collections.abc import Collection, Iterator
 
 from launcher.failure_modes import data
-from launcher.failure_modes.model import Finding, Severity, Stage
+from launcher.failure_modes.model import Finding, Related, Severity, Stage
 from launcher.failure_modes.registry import finds
 from launcher.program.call_graph import CallSite
 from launcher.program.dataflow import all_arguments, argument_of, origins, parts_of
@@ -48,6 +48,7 @@ from launcher.rules.script.data.shards import class_around
 from launcher.rules.script.default_values import default_constant
 from launcher.rules.script.findings import (
     finding_at,
+    related_at,
 )
 
 _ARCHIVES = ("tarfile.open", "tarfile.TarFile", "zipfile.ZipFile")
@@ -158,6 +159,7 @@ def one_rank_downloads(program: Program) -> Iterator[Finding]:
                 f"every rank runs {short_name(name)} at the same moment, into one folder: one reads what "
                 "another has half written",
                 severity=None if surely and call in fetching else Severity.WARNING,
+                related=_asked_from(program, call),
             )
 
 
@@ -198,6 +200,13 @@ def _is_of_lightning(program: Program, definition: ast.ClassDef, depth: int = 3)
     return False
 
 
+def _asked_from(program: Program, call: ast.Call) -> list[Related]:
+    """The one call of a function that downloads, where whether to do so is decided."""
+    function = next((each for each in ancestors(call) if isinstance(each, ast.FunctionDef)), None)
+    sites = (program.evaluation.callers.call_sites(function) if function is not None else None) or []
+    return [related_at(sites[0].call, "called here")] if len(sites) == 1 else []
+
+
 def short_name(name: str) -> str:
     """The last two parts of a dotted name: `datasets.MNIST`."""
     return ".".join(name.rsplit(".", 2)[-2:])
@@ -210,6 +219,7 @@ def fetches(program: Program) -> Iterator[tuple[ast.Call, str]]:
         yield from ((each, name) for each, run in _runs(program, call) if _fetches_by_command(program, run))
     yield from ((call, "a download") for call in _writes_of_urls(program))
     yield from ((call, ast.unparse(call.func)) for call in _processed_datasets(program))
+    yield from _told_to_download(program)
     for file in program.files:
         for call in file.calls:
             download = argument_of(call, "download")
@@ -239,6 +249,44 @@ def _processed_datasets(program: Program) -> Iterator[ast.Call]:
                 bases = {program.qualified(each) for each in made.node.bases}
                 if bases & set(_PROCESSING) and own & {"download", "process"}:
                     yield call
+
+
+def _told_to_download(program: Program) -> Iterator[tuple[ast.Call, str]]:
+    """Where a class of the program is told to download, `Reviews(root, download=True)`, and does so by a
+    method of its own, in which nothing waits or asks for a rank."""
+    for file in program.files:
+        for call in file.calls:
+            told = argument_of(call, "download")
+            if told is None or default_constant(program, told) != Constant(True):
+                continue
+            made = program.value(call.func)
+            definition = made.node if isinstance(made, Defined) else None
+            if isinstance(definition, ast.ClassDef) and _downloads_itself(definition):
+                yield call, definition.name
+
+
+def _downloads_itself(definition: ast.ClassDef) -> bool:
+    methods = {each.name: each for each in definition.body if isinstance(each, ast.FunctionDef)}
+    begin = methods.get("__init__")
+    asked = [
+        part
+        for each in (ast.walk(begin) if begin is not None else ())
+        if isinstance(each, ast.If) and "download" in names_in(each.test)
+        for part in ast.walk(each)
+    ]
+    called = {last_name(each.func) for each in asked if isinstance(each, ast.Call)}
+    own = [methods[each] for each in called if each in methods and "download" in each]
+    words = [
+        last_name(part) or ""
+        for each in own
+        for part in ast.walk(each)
+        if isinstance(part, ast.Name | ast.Attribute)
+    ]
+    return bool(own) and not any(map(_TAKING_TURNS.search, words))
+
+
+_TAKING_TURNS = re.compile(r"(?i)rank|barrier|lock|is_main|is_master|hf_hub|snapshot_download|load_dataset")
+"""In the names of what lets one process go first, or of libraries that do."""
 
 
 def _dataset_of(program: Program, kind: Value, depth: int = 4) -> str | None:
@@ -494,7 +542,10 @@ class _Paths:
         self.is_lenient = False
         # A program that is started is mostly a tool, and no parent of ranks.
         self.spawns = frozenset(
-            each for each in process_starts(program) if program.qualified(each.func) != "subprocess.Popen"
+            each
+            for each in process_starts(program)
+            if program.qualified(each.func) != "subprocess.Popen"
+            and not program.analysis(Reachability).is_named_nowhere(each)
         )
 
     def is_guarded(self, call: ast.Call) -> bool:

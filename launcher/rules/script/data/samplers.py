@@ -642,14 +642,14 @@ def _begins(program: Program, call: ast.Call, name: str) -> list[ast.expr]:
     if name in _IN_PLACE | _IN_PLACE_BY_GENERATOR:
         sources = program.evaluation.sources
         made = {each for given in call.args[:1] for each in sources(given)}
-        uses = [use for given in call.args[:1] for use in uses_of_target(given)]
+        uses = [use for given in call.args[:1] for use in uses_of_target(program, given)]
         return [
             each for each in uses if not isinstance(each, ast.Name) or not made or made & {*sources(each)}
         ]
     outer = parent_of(call)
     taken = outer.targets if isinstance(outer, ast.Assign) else []
     parts = [part for each in taken if isinstance(each, ast.Tuple) for part in each.elts]
-    return [use for each in parts for use in uses_of_target(each)] or [call]
+    return [use for each in parts for use in uses_of_target(program, each)] or [call]
 
 
 def _source_of_seeds(program: Program, call: ast.Call, name: str) -> str | None:

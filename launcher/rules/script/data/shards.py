@@ -497,6 +497,13 @@ _KEEPING = frozenset(
         "map",
         "zip",
         "enumerate",
+        *(
+            "tqdm.tqdm",
+            "tqdm.auto.tqdm",
+            "tqdm.notebook.tqdm",
+            "rich.progress.track",
+            "mmcv.track_iter_progress",
+        ),
         "set",
         "frozenset",
         "numpy.array",
@@ -546,11 +553,11 @@ def _handed_on(program: Program, value: ast.expr) -> Iterator[list[ast.expr]]:
     parent = parent_of(value)
     if isinstance(parent, ast.Assign | ast.NamedExpr):
         for target in parent.targets if isinstance(parent, ast.Assign) else [parent.target]:
-            yield [each for each in uses_of_target(target) if _is_given_to(program, each, value)]
+            yield [each for each in uses_of_target(program, target) if _is_given_to(program, each, value)]
     elif isinstance(parent, ast.AugAssign | ast.AnnAssign) and parent.value is value:
-        yield list(uses_of_target(parent.target))
+        yield list(uses_of_target(program, parent.target))
     elif isinstance(parent, ast.withitem) and isinstance(parent.optional_vars, ast.Name):
-        yield list(uses_of_target(parent.optional_vars))
+        yield list(uses_of_target(program, parent.optional_vars))
     elif isinstance(parent, ast.For) and parent.iter is value:
         yield from _grown_in(program, parent)
     elif isinstance(parent, ast.Return):
@@ -559,7 +566,7 @@ def _handed_on(program: Program, value: ast.expr) -> Iterator[list[ast.expr]]:
         yield _uses_of_result(program, outer, parent.elts.index(value))
     elif isinstance(parent, ast.Call) and last_name(parent.func) == "extend" and value in parent.args:
         if isinstance(parent.func, ast.Attribute):
-            yield list(uses_of_target(parent.func.value))
+            yield list(uses_of_target(program, parent.func.value))
     elif isinstance(parent, ast.Call | ast.keyword):
         yield from _as_parameter(program, value, parent)
 
@@ -569,11 +576,17 @@ def _grown_in(program: Program, loop: ast.For) -> Iterator[list[ast.expr]]:
     for node in ast.walk(loop):
         if isinstance(node, ast.Call) and last_name(node.func) in ("append", "extend"):
             if isinstance(node.func, ast.Attribute):
-                yield list(uses_of_target(node.func.value))
-        elif isinstance(node, ast.AugAssign) and isinstance(node.value, ast.List | ast.ListComp):
-            yield list(uses_of_target(node.target))
+                yield list(uses_of_target(program, node.func.value))
+        elif isinstance(node, ast.AugAssign) and _is_a_list(program, node.value):
+            yield list(uses_of_target(program, node.target))
         elif isinstance(node, ast.Yield | ast.YieldFrom):
             yield _uses_of_result(program, node, None)
+
+
+def _is_a_list(program: Program, node: ast.expr) -> bool:
+    """Whether something is written as a list, here or where it is made: numbers are counted."""
+    made = origins(program, node)
+    return bool(made) and all(isinstance(each, ast.List | ast.ListComp) for each in made)
 
 
 def _uses_of_result(program: Program, statement: ast.AST, item: int | None) -> list[ast.expr]:
@@ -591,7 +604,8 @@ def _uses_of_result(program: Program, statement: ast.AST, item: int | None) -> l
         return [*calls]
     taken = [each for call in calls if isinstance(each := parent_of(call), ast.Assign)]
     targets = [target for each in taken for target in each.targets if isinstance(target, ast.Tuple)]
-    return [use for each in targets if item < len(each.elts) for use in uses_of_target(each.elts[item])]
+    parts = [each.elts[item] for each in targets if item < len(each.elts)]
+    return [use for each in parts for use in uses_of_target(program, each)]
 
 
 def _is_given_to(program: Program, use: ast.expr, value: ast.expr) -> bool:
@@ -638,8 +652,9 @@ def _as_parameter(
         ]
 
 
-def uses_of_target(target: ast.expr) -> Iterator[ast.expr]:
-    """Where a variable, or an attribute of the method's object, is read."""
+def uses_of_target(program: Program, target: ast.expr) -> Iterator[ast.expr]:
+    """Where a variable is read, or an attribute of the method's object, also by what the class derives from
+    or what derives from it."""
     file = file_of(target)
     if isinstance(target, ast.Name):
         holder = scope_of(target).holder_of(target.id)
@@ -648,9 +663,25 @@ def uses_of_target(target: ast.expr) -> Iterator[ast.expr]:
                 yield name
     elif isinstance(target, ast.Attribute) and isinstance(target.value, ast.Name):
         owner = class_around(target)
-        for attribute in file.attributes.get(target.attr, ()):
-            if owner is not None and class_around(attribute) is owner:
+        for attribute in (each for one in program.files for each in one.attributes.get(target.attr, ())):
+            reader = class_around(attribute)
+            if owner is not None and reader is not None and _are_kin(program, owner, reader):
                 yield attribute
+
+
+def _are_kin(program: Program, one: ast.ClassDef, other: ast.ClassDef) -> bool:
+    return derives_from(program, one, other) or derives_from(program, other, one)
+
+
+def derives_from(program: Program, definition: ast.ClassDef, base: ast.ClassDef, deepest: int = 4) -> bool:
+    """Whether a class is another one of the program, or derives from it."""
+    if definition is base or not deepest:
+        return definition is base
+    made = (each for one in definition.bases for each in alternatives(program.value(one)))
+    own = (each.node for each in made if isinstance(each, Defined))
+    return any(
+        isinstance(each, ast.ClassDef) and derives_from(program, each, base, deepest - 1) for each in own
+    )
 
 
 def class_around(node: ast.AST) -> ast.ClassDef | None:

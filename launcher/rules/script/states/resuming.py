@@ -36,6 +36,7 @@ from launcher.program.values import (
     External,
 )
 from launcher.rules.script.configuration_files import ConfigurationFiles, location_in_file, words_of
+from launcher.rules.script.data.loaders import Loaders
 from launcher.rules.script.findings import (
     JobRun,
     ScriptSubject,
@@ -140,8 +141,16 @@ def what_restarts_loads_a_checkpoint(subject: ScriptSubject) -> Iterator[Finding
             *(related_at(each, "loaded here") for each in loads.weights[:2]),
             *(related_at(each, "not come to here") for each in ([] if loads.held else loads.idle[:2])),
             *(related_at(each, "saved here") for each in saved[:2]),
+            *(related_at(each, "the epochs begin here") for each in _epochs_around(program, first)),
         ],
     )
+
+
+def _epochs_around(program: Program, first: ast.Call) -> Iterator[ast.expr]:
+    """What the loop goes over that trains for epoch after epoch, at the line where it would go on."""
+    loop = next(program.analysis(Loaders).epoch_loops(first), None)
+    if loop is not None:
+        yield loop.iter if isinstance(loop, ast.For) else loop.test
 
 
 def _training_by_libraries(program: Program) -> Iterator[ast.Call]:
@@ -300,7 +309,7 @@ def _is_defined(program: Program, call: ast.Call) -> bool:
 
 def _loads_by_name(program: Program, call: ast.Call, name: str) -> bool:
     whole = program.qualified(call.func) or ""
-    if isinstance(program.value(call.func), Defined):
+    if isinstance(program.value(call.func), Defined) or _is_of_itself(call):
         return False  # What it loads, it loads by calls of its own.
     if name == "load" and not whole.startswith(_OTHER_LOADS):
         path = argument_of(call, "f", 0)
@@ -313,6 +322,8 @@ def _loads_by_name(program: Program, call: ast.Call, name: str) -> bool:
         return False  # What others trained: no run comes back to it.
     if name.startswith("load_state"):
         state = argument_of(call, "state_dict", 0)
+        if state is not None and _is_of_another(program, call, state):
+            return False
         found = () if state is None else origins(program, state)
         return not found or not all(
             isinstance(each, ast.Call) and last_name(each.func) == "load" for each in found
@@ -320,6 +331,30 @@ def _loads_by_name(program: Program, call: ast.Call, name: str) -> bool:
     if whole in SAVED_TO or whole.startswith("torch.utils.checkpoint"):
         return False
     return bool(_LOADERS.search(name)) and not _OTHER_CHECKPOINTS.search(name)
+
+
+def _is_of_itself(call: ast.Call) -> bool:
+    """Whether a method calls the one that it stands for: `super().load_state_dict(state)`, which loads what
+    the method is given."""
+    function = next((each for each in ancestors(call) if isinstance(each, ast.FunctionDef)), None)
+    owner = call.func.value if isinstance(call.func, ast.Attribute) else None
+    called = last_name(owner.func) if isinstance(owner, ast.Call) else None
+    return called == "super" and function is not None and function.name == last_name(call.func)
+
+
+def _is_of_another(program: Program, load: ast.Call, state: ast.expr) -> bool:
+    """Whether a state is that of another object in memory, and of no file:
+    `ema.load_state_dict(net.state_dict())`. Into its own state a model may get what was loaded."""
+    owner = ast.unparse(load.func.value) if isinstance(load.func, ast.Attribute) else None
+    made = origins(program, state)
+    givers = [
+        ast.unparse(each.func.value)
+        for each in made
+        if isinstance(each, ast.Call)
+        and isinstance(each.func, ast.Attribute)
+        and each.func.attr == "state_dict"
+    ]
+    return bool(made) and len(givers) == len(made) and owner not in givers
 
 
 def _resumes_nothing(program: Program, load: ast.Call) -> bool:
@@ -432,6 +467,9 @@ def _reads_progress(run: JobRun) -> bool:
     """Whether the program reads how far it was, or loads an optimizer's state, where it may come to."""
     for file in run.program.files:
         for call in file.calls_of.get("load_state_dict", ()):
+            state = argument_of(call, "state_dict", 0)
+            if _is_of_itself(call) or (state is not None and _is_of_another(run.program, call, state)):
+                continue
             if (_is_of_progress(run.program, call) or _is_of_whatever(call)) and may_run(run, call):
                 return True
         numbers = (each for each in file.calls_of.get("int", ()) if _is_in_a_files_name(each))
