@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import ast
 import builtins
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 
 from launcher.program.bindings import reaching_definitions, returns_taken
@@ -18,24 +18,29 @@ from launcher.program.call_graph import CallGraph, ParameterEvaluator, bind_argu
 from launcher.program.index import (
     Binding,
     BindingKind,
-    FileIndex,
     FunctionNode,
     ProgramFiles,
     attribute_of_getattr,
     default_of,
     dotted_name,
     file_of,
-    is_attribute_of_self,
+    holder_name,
     is_class_method,
-    is_property,
     is_set_later,
     is_static,
     last_name,
-    method_of,
     parameters_of,
     scope_of,
 )
-from launcher.program.records import ParserOptions, RecordFields
+from launcher.program.objects.handed_back import (
+    HOLDING_CONTEXTS,
+    handed_back,
+    is_context_manager,
+    plain_yields,
+)
+from launcher.program.objects.imported_names import ImportedNames, external
+from launcher.program.objects.members import ClassMembers, class_extended
+from launcher.program.records import ParserOptions
 from launcher.program.texts import JOINING, text_of
 from launcher.program.values import (
     CHOSEN_FROM,
@@ -52,6 +57,7 @@ from launcher.program.values import (
     Dictionary,
     Either,
     Environment,
+    Evaluated,
     External,
     Instance,
     Made,
@@ -73,7 +79,6 @@ from launcher.program.values import (
     entries_of,
     function_of,
     is_in_function_of,
-    is_set_by_method,
     joined,
     library_names,
     model_within,
@@ -90,12 +95,6 @@ _DEEPEST_EXPRESSION = 40
 _MOST_STEPS = 1000
 """So many expressions are looked at for one; what needs more is unknown. A sound program needs a tenth."""
 
-_KNOWN_BY_TABLES = library_names("known_by_tables")
-"""What the tables of ranks and collectives tell all of, also where the library's source is in the program.
-
-Its own examples and tests import it so, and its thousands of lines would have to be followed to the same end.
-"""
-
 _GROUP_RANK_CALLS = library_names("group_rank_calls")
 """What gives the rank within a group where it is called with one."""
 
@@ -108,19 +107,18 @@ class Evaluation:
     def __init__(self, files: ProgramFiles) -> None:
         """Nothing is evaluated before somebody asks."""
         self.files = files
+        self.imports = ImportedNames(files, self.any_of)
         self.being_evaluated: set[ast.AST] = set()
         """What is being found out: it depends on itself where somebody asks again."""
-        self.callers = CallGraph(files, self.value)
-        self.attributes = AttributeEvaluator(self)
+        self.callers = CallGraph(files, self.value, self._value_apart)
         self.calls = CallEvaluator(self)
+        self.attributes = AttributeEvaluator(self)
         self.tables = TableEvaluator(self)
         self.written = WrittenTables(lambda record: self.attributes.records.fields_of(record))
         depths = self.being_evaluated, lambda: self.given_up
         self.parameters = ParameterEvaluator(self.callers, self.value, *depths)
         self._known: dict[ast.AST, Value] = {}
-        self.given_up: int = 0
-        """How often something lay too deep: what was found out meanwhile is no answer for others."""
-        self._libraries: dict[Binding, Value] = {}
+        self._too_deep = 0
         self._depth = 0
         self._steps = 0
 
@@ -142,12 +140,27 @@ class Evaluation:
                 self._known[node] = found
         return found
 
+    def _value_apart(self, node: ast.expr) -> Value:
+        """What an expression is, with as many steps as if nothing else were evaluated now."""
+        depth, steps = self._depth, self._steps
+        self._depth, self._steps = min(depth, 1), 0
+        try:
+            return self.value(node)
+        finally:
+            self._depth, self._steps = depth, steps
+
+    @property
+    def given_up(self) -> int:
+        """How often something lay too deep, or was not found out yet: what was found out meanwhile is no
+        answer for others."""
+        return self._too_deep + self.callers.given_up
+
     def _evaluated(self, node: ast.expr, environment: Environment | None) -> Value:
         if self._depth == 0:
             self._steps = 0
         self._steps += 1
         if self._depth >= _DEEPEST_EXPRESSION or self._steps > _MOST_STEPS:
-            self.given_up += 1
+            self._too_deep += 1
             return UNKNOWN
         self._depth += 1
         try:
@@ -192,9 +205,19 @@ class Evaluation:
                 return self.written.of_comprehension(node, partial(self.value, environment=environment))
             case ast.UnaryOp():
                 return negated(node.op, self.value(node.operand, environment))
-            case ast.NamedExpr():
+            case ast.NamedExpr() | ast.Await():
                 return self.value(node.value, environment)
         return UNKNOWN
+
+    def result(self, function: FunctionNode, environment: Environment | None) -> Value:
+        """What a function gives back, in a call with these arguments or in every call."""
+        return self.calls.result(function, environment)
+
+    def rounds_of(
+        self, entry: ast.expr, key: ast.expr, value: ast.expr, evaluated: Evaluated
+    ) -> Mapping[str, ast.expr]:
+        """What is set below each name in the rounds of the loop around an entry that is set."""
+        return self.written.rounds_of(entry, key, value, evaluated)
 
     def sources(self, node: ast.expr) -> list[Binding]:
         """Where a name or attribute that is used here may have got its value; empty where that is unknown."""
@@ -202,7 +225,7 @@ class Evaluation:
             holder = scope_of(node).holder_of(node.id)
             found = [] if holder is None else reaching_definitions(holder, node)
             alone = len(found) == 1 and found[0].kind is BindingKind.IMPORTED
-            return self._held_elsewhere(found[0])[1] or found if alone else found
+            return self.imports.held_elsewhere(found[0])[1] or found if alone else found
         if isinstance(node, ast.Attribute):
             owner = self.value(node.value)
             if isinstance(owner, Instance) and owner.name == "tap.Tap.parse_args":  # It gives itself back.
@@ -241,26 +264,26 @@ class Evaluation:
     def _unbound_name(self, node: ast.Name) -> Value:
         """A name that is bound nowhere in its file: a builtin, or from a `import *`."""
         file = file_of(node)
-        if (found := self.through_star(file, node.id)) is not UNKNOWN or node.id in _BUILTINS:
+        if (found := self.imports.through_star(file, node.id)) is not UNKNOWN or node.id in _BUILTINS:
             return External(node.id) if found is UNKNOWN else found
         foreign = [star for star in file.stars if self.files.module(star, file) is None]
         if len(foreign) == 1 and not foreign[0].startswith("."):
-            return self.external(f"{foreign[0]}.{node.id}")
+            return external(f"{foreign[0]}.{node.id}")
         return UNKNOWN
 
     def value_of_binding(self, binding: Binding, environment: Environment | None) -> Value:
         """What one binding gives its name."""
         if binding.kind is BindingKind.IMPORTED:
-            return self._imported(binding)
+            return self.imports.value(binding)
         if binding.kind is BindingKind.DEFINED:
             assert isinstance(binding.node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef)
-            return Defined(binding.node)
+            return class_extended(binding.node, self.value) or Defined(binding.node)
         if binding.kind is BindingKind.PARAMETER:
             return self.parameters.value(binding.node, environment)
         if binding.kind is BindingKind.CHANGED and binding.value is not None:
             return calculated_from(ast.Add(), Nothing.ITSELF, self.value(binding.value, environment))
         if binding.kind is BindingKind.ENTERED and binding.value is not None:
-            whole = self._entered(binding.value, environment)
+            whole = self.entered(binding.value, environment)
         elif binding.kind is BindingKind.LOOPED:
             return self._looped(binding, environment)
         elif binding.kind is BindingKind.ASSIGNED and binding.value is not None:
@@ -269,11 +292,12 @@ class Evaluation:
             return UNKNOWN
         return whole if binding.item is None else self._item_of(whole, binding.item, environment)
 
-    def _entered(self, manager: ast.expr, environment: Environment | None) -> Value:
+    def entered(self, manager: ast.expr, environment: Environment | None) -> Value:
         """What `with` gives a name: an object of a library, what a manager yields or `__enter__` returns."""
         value = self.value(manager, environment)
         if isinstance(value, Instance):
-            return value
+            held = value.call.args[:1] if value.name in HOLDING_CONTEXTS else []
+            return self.value(held[0]) if held else value
         if isinstance(value, Made):
             for each in self.attributes.bindings_in_class(value.definition, "__enter__"):
                 if isinstance(each.node, ast.FunctionDef):
@@ -288,68 +312,37 @@ class Evaluation:
         )
 
     def _item_of(self, whole: Value, item: int, environment: Environment | None) -> Value:
-        if isinstance(whole, Several) and item < len(whole.node.elts):
+        if isinstance(whole, Several) and -len(whole.node.elts) <= item < len(whole.node.elts):
             return self.value(whole.node.elts[item], environment)
-        if isinstance(whole, Instance) and whole.item is None:
+        if isinstance(whole, Instance) and whole.item is None and item >= 0:
             return object_parsed(Instance(whole.name, whole.call, item), self.value)
         if isinstance(whole, Either):  # Such as the results of a function with several returns.
             return joined(self._item_of(each, item, environment) for each in whole.values)
         return UNKNOWN
 
+    def any_element(self, listed: ast.expr, value: Value) -> Value:
+        """One of the objects of a list, as it is written or grows."""
+        later = [*filter(None, self.files.grown.get(holder_name(listed), []))]
+        if isinstance(listed, ast.Name):  # Others have lists of that name, too.
+            holder = scope_of(listed).holder_of(listed.id)
+            own = [each for each in later if scope_of(each).holder_of(listed.id) is holder]
+            later = own or later
+        elements = [*(value.node.elts if isinstance(value, Several) else []), *later]
+        found = joined(map(self.value, elements))
+        return UNKNOWN if isinstance(found, Constant) else found
+
     def _looped(self, binding: Binding, environment: Environment | None) -> Value:
         """Each object in a list that is written out, and what is appended to it, or its part of each."""
         listed, target = getattr(binding.node, "iter", None), getattr(binding.node, "target", None)
         value = UNKNOWN if listed is None else self.value(listed, environment)
-        later = [None] if listed is None else self.files.grown.get(last_name(listed), [])
-        if not isinstance(value, Several) or not isinstance(target, ast.expr) or None in later:
+        later = [] if listed is None else self.files.grown.get(holder_name(listed), [])
+        written = value.node.elts if isinstance(value, Several) else []
+        if not isinstance(target, ast.expr) or (None in later and not any(later)):
             return UNKNOWN
-        rounds = [names_given(target, each, self.value) for each in (*value.node.elts, *later) if each]
+        rounds = [names_given(target, each, self.value) for each in (*written, *later) if each]
         parts = [None if each is None else each.get(binding.name) for each in rounds]
         found = joined(UNKNOWN if each is None else self.value(each, environment) for each in parts)
         return UNKNOWN if isinstance(found, Constant) else found
-
-    def _imported(self, binding: Binding) -> Value:
-        if isinstance(known := self._libraries.get(binding) or self._of_import(binding), External):
-            self._libraries[binding] = known  # What is the program's own is known where it is bound.
-        return known
-
-    def _of_import(self, binding: Binding) -> Value:
-        name = binding.module or ""
-        if canonical_name(name) in _KNOWN_BY_TABLES:
-            return self.external(name)
-        module = self.files.module(name, file_of(binding.node))
-        holder, held = self._held_elsewhere(binding)
-        if held and (module is None or isinstance(binding.node, ast.ImportFrom)):
-            return self.any_of(held, None)
-        if module is not None:
-            return ModuleOf(module)
-        if holder is not None:
-            return self.through_star(holder, name.rpartition(".")[2])
-        return UNKNOWN if name.startswith(".") else self.external(name)
-
-    def _held_elsewhere(self, binding: Binding) -> tuple[FileIndex | None, list[Binding]]:
-        """The file of the program from which a name is imported, and what is bound to it there."""
-        name, file = binding.module or "", file_of(binding.node)
-        package, _, last = name.rpartition(".")
-        if last and name.startswith(".") and not package.strip("."):
-            package = name[: len(name) - len(last)]
-        holder = self.files.module(package, file) if last else None
-        return (None, []) if holder in (None, file) else (holder, holder.module.bindings.get(last, []))
-
-    def through_star(self, file: FileIndex, name: str, depth: int = 5) -> Value:
-        """What a module has by this name of another one that it imports with `*`, which may import it so."""
-        for module in filter(None, (self.files.module(star, file) for star in file.stars)):
-            if name in module.module.bindings:
-                return self.any_of(module.module.bindings[name], None)
-            if depth and (found := self.through_star(module, name, depth - 1)) is not UNKNOWN:
-                return found
-        return UNKNOWN
-
-    def external(self, name: str) -> Value:
-        """A thing of a library, by the one name that it has here."""
-        name = canonical_name(name)
-        is_rank = name.endswith(("COMM_WORLD.rank", "COMM_WORLD.size")) and name in RANKS
-        return RANKS[name] if is_rank else External(name)
 
     # Other expressions
 
@@ -357,11 +350,14 @@ class Evaluation:
         owner = self.value(node.value, environment)
         if owner == External("os.environ"):
             return self.calls.variable(node.slice, environment)
+        if isinstance(node.slice, ast.Slice):
+            return self.written.of_slice(node, owner, partial(self.value, environment=environment))
         index = self.value(node.slice, environment)
         if isinstance(index, Constant) and isinstance(index.value, str):
             return self.tables.item(node.value, index.value, environment)
-        if isinstance(index, Constant) and isinstance(index.value, int) and index.value >= 0:
-            return self._item_of(owner, index.value, environment)
+        if isinstance(index, Constant) and isinstance(index.value, int):
+            found = self._item_of(owner, index.value, environment)
+            return self.any_element(node.value, owner) if found is UNKNOWN else found
         return self.tables.any_item(node.value, owner, environment)
 
 
@@ -439,10 +435,16 @@ class CallEvaluator:
             return Dictionary(node)
         if name in SAME_MODEL and isinstance(node.func, ast.Attribute):
             return self.evaluation.value(node.func.value, environment)
+        if (given := handed_back(name, node, self.evaluation.value)) is not None:
+            return self.evaluation.value(given, environment)
         if name in _IDENTITY_CALLS and node.args:
             return self.evaluation.value(node.args[-1 if name == "typing.cast" else 0], environment)
         if name == "getattr" and len(node.args) >= 2:
             return self._read_by_getattr(node, environment)
+        if name.endswith("ExitStack.enter_context") and node.args:
+            return self.evaluation.entered(node.args[0], environment)
+        if name == "importlib.import_module":
+            return self._module_named(node)
         if (found := RANKS.get(name)) is not None:
             grouped = bool(node.args or node.keywords) and name in _GROUP_RANK_CALLS
             return RankValue(RankKind.COORDINATE, name) if grouped else found
@@ -461,6 +463,14 @@ class CallEvaluator:
         if len(node.args) == 3 and not isinstance(found, Constant):
             return joined((found, self.evaluation.value(node.args[2], environment)))
         return found
+
+    def _module_named(self, node: ast.Call) -> Value:
+        """The module of the program that `import_module("steps.first")` gives."""
+        name = self.evaluation.value(node.args[0]) if node.args else UNKNOWN
+        if not isinstance(name, Constant) or not isinstance(name.value, str):
+            return UNKNOWN
+        module = self.evaluation.files.module(name.value, file_of(node))
+        return ModuleOf(module) if module is not None else external(name.value)
 
     def variable(self, name: ast.expr | None, environment: Environment | None) -> Value:
         """What an environment variable of this name holds."""
@@ -500,6 +510,9 @@ class CallEvaluator:
                 found[each] = self.evaluation.value(given, environment)
             elif (default := default_of(function, each.arg)) is not None:
                 found[each] = self.evaluation.value(default)
+        if function.args.kwarg is not None and function.args.kwarg.arg in arguments:
+            extra = arguments[function.args.kwarg.arg]
+            found[function.args.kwarg] = self.evaluation.value(extra, environment)
         if called.owner is not None and parameters and not is_static(function):
             by_class = is_class_method(function)
             found[parameters[0]] = Defined(called.owner) if by_class else Made(called.owner)
@@ -520,11 +533,19 @@ class CallEvaluator:
             value = partial(self.evaluation.value, environment=environment)
             returns = returns_taken(function, value)
             found = joined(value(each.value) if each.value else Constant(None) for each in returns)
+            if not returns and (given := plain_yields(function)) and not is_context_manager(function):
+                found = Several(given)
         finally:
             self.evaluation.being_evaluated.discard(function)
         if found is not Nothing.ITSELF and given_up == self.evaluation.given_up:
             self._results[key] = found
         return found
+
+
+def _are_objects(values: Sequence[Value]) -> bool:
+    """Whether all of these are functions, classes or objects."""
+    kinds = Defined | Made | Instance | External
+    return all(isinstance(part, kinds) for each in values for part in alternatives(each))
 
 
 class TableEvaluator:
@@ -533,6 +554,7 @@ class TableEvaluator:
     def __init__(self, evaluation: Evaluation) -> None:
         """Nothing is evaluated before somebody asks."""
         self.evaluation = evaluation
+        self._set_on: dict[str, list[Binding]] | None = None
 
     def item(self, owner: ast.expr, key: str, environment: Environment | None) -> Value:
         """What `owner[key]` is: as the dictionary is written, or as it is set on a variable of that name."""
@@ -547,6 +569,7 @@ class TableEvaluator:
         stored = joined(later + self.evaluation.written.set_in_rounds(whole, key, self.evaluation.value))
         known = [each for each in entries if each is not None and each is not UNKNOWN]
         if not known:
+            stored = self._objects_set(owner) if stored is UNKNOWN else stored
             return UNKNOWN if isinstance(stored, Constant) else stored
         if None in entries or UNKNOWN in entries:
             known.append(UNKNOWN)
@@ -560,11 +583,33 @@ class TableEvaluator:
         return isinstance(owner, Dictionary) and owner in tables
 
     def any_item(self, owner: ast.expr, whole: Value, environment: Environment | None) -> Value:
-        """One of the entries of a table that is written out, and gets no others."""
+        """One of the entries of a table, by a key that is not known."""
+        if isinstance(whole, Made):
+            return self._of_own_table(whole.definition, None)
         pairs = pairs_of(whole, self.evaluation.value) if isinstance(whole, Dictionary) else None
-        if not pairs or last_name(owner) in self.evaluation.files.grown:
-            return UNKNOWN
-        return joined(self.evaluation.value(each, environment) for _, each in pairs)
+        values = [self.evaluation.value(each, environment) for _, each in pairs or ()]
+        if pairs and last_name(owner) not in self.evaluation.files.grown:
+            return joined(values)
+        return joined([*values, self._objects_set(owner)]) if _are_objects(values) else UNKNOWN
+
+    def _objects_set(self, owner: ast.expr) -> Value:
+        """The functions and objects that a table of this name gets below calculated keys."""
+        if self._set_on is None:
+            self._set_on = {}
+            for file in self.evaluation.files.files:
+                for binding in file.set_items.get("", ()):
+                    self._set_on.setdefault(binding.name, []).append(binding)
+        stored = self._set_on.get(last_name(owner) or "", ())
+        values = [self.evaluation.value_of_binding(each, None) for each in stored]
+        return joined(values) if _are_objects(values) else UNKNOWN
+
+    def _of_own_table(self, definition: ast.ClassDef, key: str | None) -> Value:
+        """What `__getitem__` of a class of the program gives for a key."""
+        for each in self.evaluation.attributes.bindings_in_class(definition, "__getitem__"):
+            if isinstance(each.node, ast.FunctionDef) and len(each.node.args.args) > 1:
+                given: Environment = {} if key is None else {each.node.args.args[1]: Constant(key)}
+                return self.evaluation.result(each.node, given)
+        return UNKNOWN
 
     def read(self, call: ast.Call, environment: Environment | None) -> Value | None:
         """What `table.get(key, default)` gives; None for all other calls."""
@@ -574,6 +619,11 @@ class TableEvaluator:
         key = self.evaluation.value(call.args[0], environment) if call.args else UNKNOWN
         owner = self.evaluation.value(function.value, environment)
         name = key.value if isinstance(key, Constant) else None
+        if isinstance(owner, Several) and function.attr == "pop":
+            return self.evaluation.any_element(function.value, owner)
+        if isinstance(owner, Dictionary) and call.args and function.attr == "get" and name is None:
+            found = self.any_item(function.value, owner, environment)
+            return None if found is UNKNOWN else found
         if not isinstance(owner, Dictionary) or not isinstance(name, str):
             return None
         found = self.item(function.value, name, environment)
@@ -586,7 +636,10 @@ class TableEvaluator:
         if owner == External("os.environ"):
             return RANK_VARIABLES.get(key, UNKNOWN)
         if isinstance(owner, Made):
-            return self.evaluation.attributes.member_of(owner.definition, key)
+            own = self._of_own_table(owner.definition, key)
+            return self.evaluation.attributes.member_of(owner.definition, key) if own is UNKNOWN else own
+        if isinstance(owner, Instance) and owner.name == "globals":
+            return self.evaluation.any_of(file_of(owner.call).module.bindings.get(key, ()), None)
         if isinstance(owner, Several) and (pairs := pairs_of(owner, self.evaluation.value)) is not None:
             return self.evaluation.value(dict(pairs)[key], environment) if key in dict(pairs) else None
         being_evaluated = self.evaluation.being_evaluated
@@ -612,16 +665,16 @@ class TableEvaluator:
         return None
 
 
-class AttributeEvaluator:
+class AttributeEvaluator(ClassMembers):
     """The attributes of one program."""
 
     def __init__(self, evaluation: Evaluation) -> None:
         """Nothing is evaluated before somebody asks."""
+        values = evaluation.value, evaluation.any_of, evaluation.result, evaluation.rounds_of
+        super().__init__(evaluation.files, evaluation.callers, *values)
         self.evaluation = evaluation
-        self.records = RecordFields(evaluation.files, evaluation.value)
         self.options = ParserOptions(evaluation.files, evaluation.value, evaluation.value_of_binding)
         self._stores: dict[tuple[str, str, Instance | None], list[Binding]] = {}
-        self._outer_stores: dict[str, list[tuple[Binding, ast.expr]]] = {}
 
     def value(self, node: ast.Attribute, environment: Environment | None) -> Value:
         """What an attribute is that is read here."""
@@ -638,7 +691,9 @@ class AttributeEvaluator:
     def _attribute_of(self, owner: Value, node: ast.Attribute) -> Value:
         name = node.attr
         if isinstance(owner, External):
-            return self.evaluation.external(f"{owner.name}.{name}")
+            return external(f"{owner.name}.{name}")
+        if isinstance(owner, Instance) and owner.name == "super":
+            return self.of_super(node, name)
         if isinstance(owner, Instance):
             whole = canonical_name(f"{(made := class_of_result(owner))}.{name}")
             if whole == f"{PATH}.parent":
@@ -657,7 +712,11 @@ class AttributeEvaluator:
                 return self.evaluation.any_of(owner.file.module.bindings.get(name, ()), None)
             whole = f"{self.evaluation.files.module_name(owner.file)}.{name}"
             inner = self.evaluation.files.modules.get(whole)
-            return ModuleOf(inner) if inner is not None else self.evaluation.through_star(owner.file, name)
+            return (
+                ModuleOf(inner)
+                if inner is not None
+                else self.evaluation.imports.through_star(owner.file, name)
+            )
         if isinstance(owner, Made):
             return self.member_of(owner.definition, name)
         if isinstance(owner, Defined) and isinstance(owner.node, ast.ClassDef):
@@ -685,66 +744,6 @@ class AttributeEvaluator:
                 or (made and self.evaluation.value(getattr(binding.node, "value", node)) == made)
             ]
         yield from (each for each in found if not is_set_later(each.node, node))
-
-    def member_of(self, definition: ast.ClassDef, name: str, depth: int = 0, bound: bool = True) -> Value:
-        """An attribute of an object of a class of the program: set by a method, a method, or inherited."""
-        if not (found_here := self.bindings_in_class(definition, name)):
-            return self._inherited(definition, name, depth)
-        found = self.evaluation.any_of(found_here, None)
-        if not isinstance(found, Defined) or not isinstance(found.node, ast.FunctionDef):
-            return found
-        if below := self.evaluation.callers.implementing(found.node, definition):
-            return joined(self.member_of(each, name, depth, bound) for each in below)
-        if bound and is_property(found.node):
-            return self.evaluation.calls.result(found.node, None)
-        belongs = not is_static(found.node) if bound else is_class_method(found.node)
-        return Defined(found.node, definition) if belongs else found
-
-    def bindings_in_class(self, definition: ast.ClassDef, name: str) -> list[Binding]:
-        """Where a class or a base of it gives its objects this attribute: in its body, or in a method.
-
-        Also where others set it on an object, as hooks do.
-        """
-        file = file_of(definition)
-        found = self.records.bindings(definition, name) or [*file.scopes[definition].bindings.get(name, [])]
-        for binding in file.set_attributes.get(name, ()):
-            node, method = binding.node, method_of(binding.node, definition)
-            if method is not None and isinstance(node, ast.Attribute) and is_attribute_of_self(node, method):
-                found.append(binding)
-        if not found and definition.bases:
-            bases = (getattr(self.evaluation.value(base), "node", None) for base in definition.bases)
-            known = (each for each in bases if isinstance(each, ast.ClassDef) and each is not definition)
-            found = next(filter(None, (self.bindings_in_class(each, name) for each in known)), [])
-        # One without any may have it from a class of a library.
-        return [*found, *self._set_from_outside(definition, name)] if found or not definition.bases else []
-
-    def bindings_of_class(self, definition: ast.ClassDef, name: str) -> list[Binding]:
-        """Where a class that is used without an object, as configurations are, gets this attribute."""
-        found = list(file_of(definition).scopes[definition].bindings.get(name, []))
-        return [*found, *self._set_from_outside(definition, name)] if found else []
-
-    def _set_from_outside(self, definition: ast.ClassDef, name: str) -> list[Binding]:
-        """Where others set this attribute on an object or the class: `learner.is_master = rank == 0`."""
-        if (stores := self._outer_stores.get(name)) is None:
-            stores = self._outer_stores[name] = [
-                (binding, binding.node.value)
-                for file in self.evaluation.files.mentioning(name)
-                for binding in file.set_attributes.get(name, ())
-                if isinstance(binding.node, ast.Attribute) and not is_set_by_method(binding)
-            ]
-        values, mine = self.evaluation.value, (Made(definition), Defined(definition))
-        return [each for each, owner in stores if any(one in mine for one in alternatives(values(owner)))]
-
-    def _inherited(self, definition: ast.ClassDef, name: str, depth: int) -> Value:
-        for parent in map(self.evaluation.value, definition.bases):
-            own = parent.node if isinstance(parent, Defined) and depth < 10 else None
-            found = self.member_of(own, name, depth + 1) if isinstance(own, ast.ClassDef) else UNKNOWN
-            if found is not UNKNOWN:
-                return found
-            if isinstance(parent, External):
-                whole = canonical_name(f"{parent.name}.{name}")
-                return RANK_ATTRIBUTES.get(whole) or External(whole)
-        return UNKNOWN
 
     def _optional(self, node: ast.Attribute) -> Value:
         """What an option of the script's own parser is by its launcher or its default, `args.local_rank`."""

@@ -58,6 +58,8 @@ class RecordFields:
         if name not in fields:
             return []
         position, default = [*fields].index(name), fields[name]
+        if default is not None and is_set_behind(default.value):
+            return []
         calls = self._calls(definition)
         given = [self._given_to_field(spread(call, self.value), definition, name, position) for call in calls]
         found = [each for each in given if each is not None]
@@ -170,6 +172,15 @@ class RecordFields:
         parts = [*ast.walk(called.node)] if isinstance(called, Defined) else []
         names = {last_name(each) for each in parts if isinstance(each, ast.Name | ast.Attribute)}
         return "argv" in names and names.isdisjoint({"open", "load", "safe_load", "read_text"})
+
+
+def is_set_behind(default: ast.expr | None) -> bool:
+    """Whether a field is none of the constructor's: `field(init=False)`, which `__post_init__` sets."""
+    if not isinstance(default, ast.Call) or last_name(default.func) != "field":
+        return False
+    given = {each.arg: each.value for each in default.keywords}
+    init = given.get("init")
+    return isinstance(init, ast.Constant) and init.value is False and "default" not in given
 
 
 class ParserOptions:

@@ -29,10 +29,10 @@ from launcher.program.index import (
     function_of_parameter,
     is_main_guard,
     last_name,
-    nodes_within,
     parent_of,
     scope_of,
 )
+from launcher.program.objects.nodes import nodes_within
 from launcher.program.program import Program, joining_calls
 from launcher.program.ranks.guards import Guards
 from launcher.program.values import (
@@ -234,7 +234,9 @@ def runs_once(program: Program, node: ast.AST, depth: int = 6) -> bool:
     ):
         return False
     sites = program.evaluation.callers.call_sites(scope.node)
-    return sites is not None and len(sites) == 1 and runs_once(program, sites[0].call, depth - 1)
+    if sites is None or len(sites) != 1 or sites[0].arguments is None:  # A library may call it each time.
+        return False
+    return runs_once(program, sites[0].call, depth - 1)
 
 
 def _reached_definitions(program: Program) -> Iterator[ast.AST]:
@@ -536,11 +538,12 @@ class _CalledFunctions:
 
 def _is_called_anew(program: Program, function: FunctionNode, deepest: int, known: Known) -> bool:
     sites = program.evaluation.callers.call_sites(function)
-    if sites:
-        return any(surely_runs(program, site.call, deepest - 1, known) for site in sites)
-    return (
-        sites is None and any(_is_handed_to_a_caller(program, function, deepest, known))
-    ) or _is_called_as_hook(program, function, deepest, known)
+    sure = [each.call for each in sites or () if not each.is_chosen]
+    if any(surely_runs(program, call, deepest - 1, known) for call in sure):
+        return True
+    return any(_is_handed_to_a_caller(program, function, deepest, known)) or (
+        not sites and _is_called_as_hook(program, function, deepest, known)
+    )
 
 
 def _is_called_as_hook(program: Program, function: FunctionNode, deepest: int, known: Known) -> bool:

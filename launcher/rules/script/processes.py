@@ -22,10 +22,10 @@ from launcher.program.index import (
     file_of,
     is_main_guard,
     last_name,
-    nodes_within,
     scope_of,
     statement_of,
 )
+from launcher.program.objects.nodes import nodes_within
 from launcher.program.overlapping_starts import ranks_are_started_only_here, runs_groups_side_by_side
 from launcher.program.process_environment import (
     RANK_LAUNCHERS,

@@ -7,6 +7,8 @@ sampler and tell it the epoch.
 from __future__ import annotations
 
 import ast
+import builtins
+import sys
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from enum import Enum
@@ -40,9 +42,11 @@ from launcher.program.values import (
     LIBRARY_TABLES,
     Constant,
     Defined,
+    Dictionary,
     External,
     Instance,
     Made,
+    Value,
     alternatives,
     is_import_of,
     library_names,
@@ -94,6 +98,10 @@ _WRAPPED = frozenset(
         "enumerate",
         "iter",
         "itertools.islice",
+        "itertools.chain",
+        "itertools.cycle",
+        "map",
+        "filter",
         "rich.progress.track",
         "reversed",
         *(each for each in _LOOKERS if "tqdm" in each),
@@ -273,20 +281,46 @@ class Loaders:
     def unwrapped(self, node: ast.expr) -> ast.expr:
         """What is looped over, without enumerate, tqdm and the like."""
         for _ in range(_DEEPEST):
-            if isinstance(node, ast.Name | ast.Attribute):  # `bar = tqdm(loader)`
-                made = self.program.value(node)
-                if isinstance(made, Instance) and made.name in _WRAPPED and made.item is None:
-                    node = made.call
-            if not isinstance(node, ast.Call):
+            inner = self._wrapped_in(node)
+            if inner is None:
                 break
-            called = self.program.value(node.func)
-            if isinstance(called, External) and called.name in _WRAPPED and node.args:
-                node = node.args[0]
-            elif isinstance(called, Defined) and (inner := _passed_through(called, node)) is not None:
-                node = inner
-            else:
-                break
+            node = inner
         return node
+
+    def _wrapped_in(self, node: ast.expr) -> ast.expr | None:
+        """What gives its elements to what is looped over; None where that is the loader, or unknown."""
+        if isinstance(node, ast.GeneratorExp):
+            return node.generators[0].iter
+        made = self.program.value(node)
+        if isinstance(node, ast.Name | ast.Attribute):  # `bar = tqdm(loader)`
+            if isinstance(made, Instance) and made.name in _WRAPPED and made.item is None:
+                return made.call
+            begun = [each for each in origins(self.program, node) if each is not node]
+            if len(begun) == 1 and isinstance(begun[0], ast.GeneratorExp):
+                return begun[0]
+        if isinstance(made, Made):
+            return self._iterated_by(made.definition)
+        if not isinstance(node, ast.Call):
+            return None
+        called = self.program.value(node.func)
+        if isinstance(called, External) and called.name in _WRAPPED and node.args:
+            return node.args[1 if called.name == "map" and len(node.args) > 1 else 0]
+        if isinstance(called, External) and called.name == "zip":
+            over = [each for each in node.args if self.resolved(self.unwrapped(each))]
+            return over[0] if over else None
+        return _passed_through(called, node) if isinstance(called, Defined) else None
+
+    def _iterated_by(self, definition: ast.ClassDef) -> ast.expr | None:
+        """What an object of the program goes through for whom loops over it: what its `__iter__` yields, or
+        begins again for `__next__`."""
+        bindings = self.program.evaluation.attributes.bindings_in_class(definition, "__iter__")
+        method = bindings[0].node if bindings else None
+        if not isinstance(method, ast.FunctionDef):
+            return None
+        if method in file_of(method).yields_of:
+            return _yielded_from(method)
+        begun = [each for each in calls_in(method) if last_name(each.func) == "iter" and each.args]
+        return begun[0].args[0] if len(begun) == 1 else None
 
     @cached_property
     def handed_over(self) -> frozenset[ast.Call]:
@@ -307,12 +341,12 @@ class Loaders:
 
     def _leaves_alone(self, call: ast.Call) -> bool:
         values = alternatives(self.program.value(call.func))
+        owner = self.program.value(call.func.value) if isinstance(call.func, ast.Attribute) else None
+        if isinstance(owner, Dictionary):
+            return True
         if isinstance(call.func, ast.Attribute) and call.func.attr == "append":
             return isinstance(call.func.value, ast.Name) and self._is_only_kept(call.func.value)
-        return all(
-            isinstance(each, Defined) or (isinstance(each, External) and each.name in _LOOKERS)
-            for each in values
-        )
+        return all(isinstance(each, Defined | Made) or _is_left_alone_by(each) for each in values)
 
     def _is_only_kept(self, held: ast.Name) -> bool:
         """Whether a list of loaders is given back, looped over and indexed, and handed to nobody."""
@@ -518,21 +552,38 @@ def loops_over_something(
             yield outer, begun.args[0], outer.body
 
 
+def _is_left_alone_by(called: Value) -> bool:
+    """Whether what is called gives no loader a sampler: it only looks, or is of Python's own library."""
+    if not isinstance(called, External | Instance):
+        return False
+    return called.name in _LOOKERS or called.name.partition(".")[0] in _PYTHON
+
+
+_PYTHON = sys.stdlib_module_names | frozenset(dir(builtins))
+
+
 def _passed_through(called: Defined, call: ast.Call) -> ast.expr | None:
     """What a generator of the program gives on, element by element: the argument of `log_every(loader, 10)`,
     or what it knows itself, as `self.loader`."""
     function = called.node
-    if not isinstance(function, ast.FunctionDef):
-        return None
-    loops = {
-        next((each for each in ancestors_in_function(node) if isinstance(each, ast.For | ast.While)), None)
-        for node in file_of(function).yields_of.get(function, ())
-    }
-    loop = loops.pop() if len(loops) == 1 else None
-    if not isinstance(loop, ast.For):
+    over = _yielded_from(function) if isinstance(function, ast.FunctionDef) else None
+    if over is None or isinstance(function, ast.ClassDef):
         return None
     arguments = bind_arguments(function, call, called.owner is not None) or {}
-    return arguments.get(loop.iter.id, loop.iter) if isinstance(loop.iter, ast.Name) else loop.iter
+    return arguments.get(over.id, over) if isinstance(over, ast.Name) else over
+
+
+def _yielded_from(function: ast.FunctionDef) -> ast.expr | None:
+    """What a generator goes through and gives on, by a loop or `yield from`; None where that is several."""
+    yields = file_of(function).yields_of.get(function, [])
+    if len(yields) == 1 and isinstance(yields[0], ast.YieldFrom):
+        return yields[0].value
+    loops = {
+        next((each for each in ancestors_in_function(node) if isinstance(each, ast.For | ast.While)), None)
+        for node in yields
+    }
+    loop = loops.pop() if len(loops) == 1 else None
+    return loop.iter if isinstance(loop, ast.For) else None
 
 
 def _deals_all(program: Program, definition: ast.ClassDef, sampler: ast.expr) -> bool:
