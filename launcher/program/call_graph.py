@@ -228,9 +228,7 @@ class CallGraph:
             for each in self.deriving(definition)
             if getattr(method, "name", "") in file_of(each).scopes[each].bindings
         ]
-        if not below or isinstance(method, ast.Lambda):
-            return []
-        return below if does_nothing(method) or not self.constructions(definition) else []
+        return below if not below or does_nothing(method) or not self.constructions(definition) else []
 
     def deriving(self, definition: ast.ClassDef) -> list[ast.ClassDef]:
         """The classes of the program that are derived from one."""

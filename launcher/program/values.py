@@ -754,7 +754,7 @@ def is_set_by_method(store: Binding) -> bool:
 def is_in_function_of(environment: Environment, node: ast.expr) -> bool:
     """Whether a node stands in the function whose parameters the environment holds."""
     function = function_of_parameter(next(iter(environment)))
-    scope = scope_of(node).function
+    scope = scope_of(node).function if node.__dict__.get(SCOPE) else None  # Of a literal that was made.
     while scope is not None and scope.node is not function:
         scope = None if scope.parent is None else scope.parent.function
     return scope is not None

@@ -1,14 +1,17 @@
-"""Methods that are there to be overridden."""
+"""Methods that are there to be overridden, and functions that stand for none."""
 
 from __future__ import annotations
 
 import ast
 
-from launcher.program.index import last_name
+from launcher.program.index import FunctionNode, last_name
 
 
-def does_nothing(method: ast.FunctionDef | ast.AsyncFunctionDef) -> bool:
-    """Whether a method only says that derived classes implement it, or may: it raises, or is empty."""
+def does_nothing(method: FunctionNode) -> bool:
+    """Whether a method only says that derived classes implement it, or may: it raises, or is empty; a lambda
+    whether it gives a literal."""
+    if isinstance(method, ast.Lambda):
+        return isinstance(method.body, ast.Constant)
     raised = method.body[-1] if len(method.body) <= 2 else None  # What stands before is what it is for.
     thrown = raised.exc if isinstance(raised, ast.Raise) and raised.exc is not None else None
     marks = [*method.decorator_list, *([] if thrown is None else [thrown])]

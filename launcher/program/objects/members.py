@@ -213,6 +213,8 @@ def class_extended(definition: ast.AST, value: Callable[[ast.expr], Value]) -> E
     methods = [each for each in definition.body if isinstance(each, kinds)]
     if known is None or not all(each.name.startswith("__") or is_property(each) for each in methods):
         return None
+    if known.name.endswith("Sampler") and any(each.name == "__iter__" for each in methods):
+        return None  # It may count the epochs itself.
     return known if all(_hands_all_on(each) for each in methods if each.name == "__init__") else None
 
 

@@ -22,6 +22,7 @@ from launcher.program.index import (
     parent_of,
     scope_of,
 )
+from launcher.program.objects.empty_methods import does_nothing
 from launcher.program.program import Program, joining_calls
 from launcher.program.ranks.guards import Guards, branches_leaving_before, is_in_body
 from launcher.program.ranks.reachability import Reachability, is_answered_too_early
@@ -263,12 +264,19 @@ class Participants:
         taking = self._ranks_taking(function, [site.call for site in seen])
         if taking is not None:
             found = [_intersect(each, taking) for each in found]
+        elif any(each.is_chosen and self._may_be_nothing(each.call) for each in seen):
+            return None  # The others have a function that does nothing, by a test that nobody sees.
         if True in found:
             return True
         guards = [each for each in found if isinstance(each, Guard)]
         if None in found or not guards:
             return None
         return guards[0]
+
+    def _may_be_nothing(self, call: ast.Call) -> bool:
+        """Whether what is called may as well be a function that does nothing."""
+        functions = (getattr(each, "node", None) for each in alternatives(self.program.value(call.func)))
+        return any(isinstance(each, FunctionNode) and does_nothing(each) for each in functions)
 
     def _ranks_taking(self, function: FunctionNode, calls: Iterable[ast.Call]) -> Guard | None:
         """The ranks on which alone a function is made, or given to what calls it by another name, as in
