@@ -161,8 +161,9 @@ class CallGraph:
         for name in sorted(names):
             last = name.rpartition(".")[2]
             files = self.files.mentioning(last)
-            kept = [each.get(last, ()) for file in files for each in (file.names, file.attributes)]
-            if any(_hands_on(use) for uses in kept for use in uses):
+            known = {last, *(each for file in files for each in file.aliases.get(last, ()))}
+            read = [kept for file in files for kept in (file.names, file.attributes)]
+            if any(_hands_on(use) for kept in read for each in known for use in kept.get(each, ())):
                 self._look_at_what_is_kept()
                 calls = self._kept_classes.get(name, ())
                 yield from ((each, name) for each in calls if last_name(each.func) not in but)
@@ -560,7 +561,8 @@ class CallGraph:
             if isinstance(first, ast.Name) and self._counts(first):
                 return _spawned_site(call, function, [None, *elements[1:]], _SPAWNED, bound)
             return _spawned_site(call, function, [*elements], None, bound)
-        return CallSite(call, None)
+        # What is kept of it, as of torch.compile, is called elsewhere.
+        return CallSite(call, None) if isinstance(parent_of(call), ast.Expr | ast.Call) else None
 
     def _is(self, node: ast.expr, function: FunctionNode) -> bool:
         """Whether an expression is a function."""

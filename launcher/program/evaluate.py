@@ -443,6 +443,11 @@ class CallEvaluator:
             return self._read_by_getattr(node, environment)
         if name.endswith("ExitStack.enter_context") and node.args:
             return self.evaluation.entered(node.args[0], environment)
+        if name == "types.MethodType" and len(node.args) == 2:
+            method, owner = map(self.evaluation.value, node.args)
+            if isinstance(method, Defined) and isinstance(owner, Made):
+                return Defined(method.node, owner.definition)
+            return method
         if name == "importlib.import_module":
             return self._module_named(node)
         if (found := RANKS.get(name)) is not None:

@@ -32,6 +32,7 @@ from launcher.program.index import (
     parent_of,
     scope_of,
 )
+from launcher.program.objects.calculated_names import beginnings_of_calculated_names
 from launcher.program.objects.nodes import nodes_within
 from launcher.program.program import Program, joining_calls
 from launcher.program.ranks.guards import Guards
@@ -75,6 +76,7 @@ class Reachability:
         self.program = program
         self._found = set[ast.AST]()
         self._coming = _reached_definitions(program)
+        self._calculated = beginnings_of_calculated_names(program)
 
     def _is_reached(self, definition: ast.AST) -> bool:
         """Whether the entry may come to a definition: it is looked for only until it is found."""
@@ -173,7 +175,7 @@ class Reachability:
             return False
         if any(ast.unparse(each) != "object" for each in owner.bases):
             return False
-        if method.name.startswith("__") or self._is_found_by_text:
+        if method.name.startswith(("__", *self._calculated)) or self._is_found_by_text:
             return False
         is_named = any(
             method not in ancestors(each) and self.reaches(each)
