@@ -22,7 +22,8 @@ from launcher.failure_modes import job_file, registry, training_script
 from launcher.failure_modes.model import ALWAYS_COUNTED, FailureMode, Finding, Location, Severity, Stage
 from launcher.failure_modes.registry import CATALOGUE, REGISTRY, finds
 from launcher.frozen import frozen
-from launcher.program.index import FileIndex, Unread, nodes_within
+from launcher.program.index import FileIndex, Unread
+from launcher.program.objects.nodes import nodes_within
 from launcher.program.program import Program
 from launcher.program.ranks.reachability import Known, Reachability, never_runs
 from launcher.rules import training_compiler

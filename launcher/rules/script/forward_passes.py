@@ -15,7 +15,6 @@ from launcher.failure_modes import ddp
 from launcher.failure_modes.model import Finding, Severity, Stage
 from launcher.failure_modes.registry import finds
 from launcher.frozen import frozen
-from launcher.program.call_graph import bind_arguments
 from launcher.program.dataflow import (
     all_arguments,
     argument_of,
@@ -38,6 +37,7 @@ from launcher.program.index import (
     parent_of,
     scope_of,
 )
+from launcher.program.objects.bound_arguments import bind_arguments
 from launcher.program.program import Program
 from launcher.program.ranks.guards import Guards, ends_block
 from launcher.program.ranks.training_loops import calls_in, iterated_object, makes_ranks_agree
