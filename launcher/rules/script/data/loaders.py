@@ -7,6 +7,7 @@ sampler and tell it the epoch.
 from __future__ import annotations
 
 import ast
+import builtins
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from enum import Enum
@@ -296,9 +297,10 @@ class Loaders:
         given = [
             call.args[0] for call in calls_in(definition) if last_name(call.func) == "iter" and call.args
         ]
+        attributes = self.program.evaluation.attributes
         for name in ("__iter__", "__next__"):
-            method = method_of(definition, name)
-            loops = [*ast.walk(method)] if method is not None else []
+            methods = [each.node for each in attributes.bindings_in_class(definition, name)]
+            loops = [each for method in methods for each in ast.walk(method)]
             given += [each.iter for each in loops if isinstance(each, ast.For)]
             given += [each.value for each in loops if isinstance(each, ast.YieldFrom)]
         over = [self.looped_over(each, depth) for each in given]
@@ -324,8 +326,6 @@ class Loaders:
             begun = [each for each in origins(self.program, node) if each is not node]
             if len(begun) == 1 and isinstance(begun[0], ast.GeneratorExp):
                 return begun[0]
-        if isinstance(made, Made):
-            return self._iterated_by(made.definition)
         if not isinstance(node, ast.Call):
             return None
         called = self.program.value(node.func)
@@ -335,18 +335,6 @@ class Loaders:
             over = [each for each in node.args if self.resolved(self.unwrapped(each))]
             return over[0] if over else None
         return _passed_through(called, node) if isinstance(called, Defined) else None
-
-    def _iterated_by(self, definition: ast.ClassDef) -> ast.expr | None:
-        """What an object of the program goes through for whom loops over it: what its `__iter__` yields, or
-        begins again for `__next__`."""
-        bindings = self.program.evaluation.attributes.bindings_in_class(definition, "__iter__")
-        method = bindings[0].node if bindings else None
-        if not isinstance(method, ast.FunctionDef):
-            return None
-        if method in file_of(method).yields_of:
-            return _yielded_from(method)
-        begun = [each for each in calls_in(method) if last_name(each.func) == "iter" and each.args]
-        return begun[0].args[0] if len(begun) == 1 else None
 
     @cached_property
     def handed_over(self) -> frozenset[ast.Call]:
@@ -597,8 +585,8 @@ def _begun(program: Program, call: ast.Call) -> ast.expr | None:
 
 def _only_looks(name: str) -> bool:
     """Whether a function of a library leaves a loader that it is given as it is: one that shows how far a
-    loop is, or one of a library that knows nothing of ranks."""
-    return name in _LOOKERS or is_of_a_library(name)
+    loop is, or one of Python's own or of a library that knows nothing of ranks."""
+    return name in _LOOKERS or is_of_a_library(name) or hasattr(builtins, name.partition(".")[0])
 
 
 def _passed_through(called: Defined, call: ast.Call) -> ast.expr | None:
