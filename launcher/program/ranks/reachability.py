@@ -229,13 +229,10 @@ def runs_once(program: Program, node: ast.AST, depth: int = 6) -> bool:
     scope = scope_of(node).function
     if scope is None:
         return True
-    if (
-        not isinstance(scope.node, ast.FunctionDef)
-        or scope.node.decorator_list
-        or class_of(scope.node) is not None
-    ):
+    function = scope.node
+    if not isinstance(function, ast.FunctionDef) or function.decorator_list or class_of(function):
         return False
-    sites = program.evaluation.callers.call_sites(scope.node)
+    sites = program.evaluation.callers.call_sites(function)
     if sites is None or len(sites) != 1 or sites[0].arguments is None:  # A library may call it each time.
         return False
     return runs_once(program, sites[0].call, depth - 1)

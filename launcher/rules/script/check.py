@@ -37,10 +37,6 @@ from launcher.rules.script import (
     process_groups,
     processes,
 )
-from launcher.rules.script.collectives import (
-    collectives_are_run_by_every_rank,
-    no_collectives_in_exception_handlers,
-)
 from launcher.rules.script.configuration_files import words_of
 from launcher.rules.script.data.data_files import channels_are_there, listings_are_sorted
 from launcher.rules.script.data.downloads import one_rank_downloads
@@ -91,8 +87,8 @@ DATA_JOB_RULES = (workers_have_cpus, prefetched_batches_have_memory, channels_ar
 
 
 RULES: tuple[Callable[[Program], Iterator[Finding]], ...] = (
-    collectives_are_run_by_every_rank,
-    no_collectives_in_exception_handlers,
+    collectives.collectives_are_run_by_every_rank,
+    collectives.no_collectives_in_exception_handlers,
     *environment.ENVIRONMENT_RULES,
     *topology.TOPOLOGY_RULES,
     *process_groups.BACKEND_RULES,
