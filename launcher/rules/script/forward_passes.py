@@ -9,6 +9,7 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import cache, partial
 from typing import TypeGuard
 
 from launcher.failure_modes import ddp
@@ -78,8 +79,9 @@ def forward_is_alike_on_every_rank(program: Program) -> Iterator[Finding]:
     rank and in every step. Source: torch's notes on DDP.
     """
     trains = any("backward" in file.calls_of for file in program.files)
+    calls_of = cache(partial(_calls_of_model, program))
     for definition, wrapper in _wrapped_classes(program):
-        calls = _calls_of_model(program, wrapper)
+        calls = calls_of(wrapper)
         for held in _classes_within(program, definition, set()):
             for forward in _methods_of_forward(held):
                 if any(makes_ranks_agree(each) for each in calls_in(forward)):
