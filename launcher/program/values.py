@@ -543,10 +543,6 @@ class WrittenTables:
         """Tables that are put together in the place of an expression; of two entries the last counts."""
         return self._table(node, [(None, each) for each in tables])
 
-    def of_parts(self, node: ast.expr, elements: Sequence[ast.expr]) -> Value:
-        """These expressions as a list, in the place of another one."""
-        return self._list(node, elements)
-
     def of_words(self, node: ast.expr, found: Sequence[str]) -> Value:
         """The words of a text, as a list."""
         words = [like(node, ast.Constant(each)) for each in found]
