@@ -563,8 +563,9 @@ class CallGraph:
             if isinstance(first, ast.Name) and self._counts(first):
                 return _spawned_site(call, function, [None, *elements[1:]], _SPAWNED, bound)
             return _spawned_site(call, function, [*elements], None, bound)
-        # What is kept of it, as of torch.compile, is called elsewhere.
-        return CallSite(call, None) if isinstance(parent_of(call), ast.Expr | ast.Call) else None
+        # What is kept of it, as of torch.compile, is called elsewhere; a signal may never come.
+        runs = isinstance(parent_of(call), ast.Expr | ast.Call) and name != "signal.signal"
+        return CallSite(call, None) if runs else None
 
     def _is(self, node: ast.expr, function: FunctionNode) -> bool:
         """Whether an expression is a function."""
