@@ -25,10 +25,10 @@ from launcher.program.index import (
     file_of,
     is_main_guard,
     last_name,
-    nodes_within,
     parameters_of,
     parent_of,
 )
+from launcher.program.objects.nodes import nodes_within
 from launcher.program.overlapping_starts import ranks_are_started_only_here
 from launcher.program.process_environment import (
     rank_starts,

@@ -17,14 +17,11 @@ from launcher.program.index import (
     dotted_name,
     file_of,
     last_name,
-    nodes_within,
     parent_of,
     scope_of,
 )
-from launcher.program.values import (
-    Constant,
-    Value,
-)
+from launcher.program.objects.nodes import nodes_within
+from launcher.program.values import Constant, Value
 
 _BRANCHES = (ast.If, ast.For, ast.AsyncFor, ast.While, ast.Try, ast.TryStar, ast.Match, ast.ExceptHandler)
 _LOOPS = (ast.For, ast.AsyncFor, ast.While)

@@ -7,8 +7,8 @@ nothing is known of them.
 from __future__ import annotations
 
 import ast
-from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import product
 
@@ -21,6 +21,7 @@ from launcher.program.index import (
     FunctionNode,
     ProgramFiles,
     Scope,
+    ancestors,
     class_of,
     default_of,
     dotted_name,
@@ -35,11 +36,12 @@ from launcher.program.index import (
     positional_of,
     scope_of,
 )
+from launcher.program.objects.bound_arguments import bind_arguments
+from launcher.program.objects.empty_methods import does_nothing
 from launcher.program.values import (
     UNKNOWN,
     Constant,
     Defined,
-    Dictionary,
     Environment,
     External,
     Instance,
@@ -47,14 +49,11 @@ from launcher.program.values import (
     Nothing,
     RankKind,
     RankValue,
-    Several,
     Value,
     alternatives,
-    calls_of_entries,
     joined,
     library_names,
     like,
-    name_of_table,
     spread,
 )
 
@@ -67,7 +66,10 @@ def read_as_call(use: ast.Attribute) -> ast.Call:
 
 
 _RANK_STARTERS = library_names("rank_starters")
-_CALLING_EACH = ("map", "submit", "imap", "imap_unordered", "apply_async", "starmap")
+_CALLING_EACH = ("map", "imap", "imap_unordered", "apply_async", "starmap")
+_CALLING_WITH = ("submit", "to_thread", "run_in_executor", "register", "call_soon", "start_soon")
+"""What calls a function with what stands behind it."""
+
 _PROCESSES = frozenset({"multiprocessing.Process", "threading.Thread"})
 _ASKING = tuple(map(External, ("isinstance", "issubclass", "type", "super")))
 _SPAWNED = RankValue(RankKind.LOCAL, "spawn")
@@ -79,13 +81,14 @@ class CallSite:
     """One call of a function: the expressions of its arguments by parameter, None where that cannot be said.
 
     `values` are what is known without an expression, such as the index that spawn gives; `is_sure` is False
-    where it may be a call of something else.
+    where it may be a call of something else, `is_chosen` True where it is of one of several functions.
     """
 
     call: ast.Call
     arguments: Mapping[str, ast.expr] | None
     values: Mapping[str, Value] = field(default_factory=dict)
     is_sure: bool = True
+    is_chosen: bool = False
 
     def given(self, parameter: ast.arg) -> ast.expr | None:
         """What the call itself gives a parameter; None where that cannot be said, too."""
@@ -102,11 +105,24 @@ class CallSite:
 class CallGraph:
     """The calls of one program, from the side of who is called."""
 
-    def __init__(self, files: ProgramFiles, value: Callable[[ast.expr], Value]) -> None:
-        """Nothing is looked for before somebody asks; `value` says what an expression is."""
+    def __init__(
+        self,
+        files: ProgramFiles,
+        value: Callable[[ast.expr], Value],
+        value_apart: Callable[[ast.expr], Value],
+    ) -> None:
+        """Nothing is looked for before somebody asks; `value` says what an expression is, `value_apart` so
+        that it does not count for what is evaluated now."""
         self.files = files
-        self.value = value
+        self.value, self.value_apart = value, value_apart
         self._found: dict[ast.AST, list[CallSite] | None] = {}
+        self._deriving: dict[ast.ClassDef, list[ast.ClassDef]] = {}
+        self._kept: dict[ast.AST, list[tuple[ast.Call, bool, bool]]] = {}
+        self._kept_classes: dict[str, list[ast.Call]] = {}
+        self._waiting: list[ast.Call] | None = None
+        self._is_looking = False
+        self.given_up = 0
+        """How often somebody asked what was still looked for."""
         self._asked: dict[FileIndex, Mapping[str, list[ast.Attribute]]] = {}
 
     def constructions(self, definition: ast.ClassDef) -> list[ast.Call]:
@@ -120,31 +136,112 @@ class CallGraph:
         if function in self._found:
             return self._found[function]
         self._found[function] = None  # While we look, others wait in vain.
-        found: list[CallSite] = []
-        for each in self._sites(function):
-            if each is None or not each.is_sure:
+        sites = [*self._sites(function)]
+        found = [each for each in sites if each is not None]
+        handed = len(found) < len(sites)
+        if handed or self._is_registered(function):  # Which then is called under other names.
+            kept = self._called_as_kept(function)
+            if kept is None:
+                del self._found[function]
+            if kept is None or (handed and not kept):
                 return None
-            found.append(each)
+            found += [each for each in kept if all(each.call is not one.call for one in found)]
+        if not all(each.is_sure for each in found):
+            return None
         self._found[function] = found
         return found
 
+    def calls_as_kept(self, function: FunctionNode) -> list[ast.Call]:
+        """The calls of a function under other names than its own."""
+        return [each.call for each in self._called_as_kept(function) or ()]
+
+    def calls_of_kept_classes(
+        self, names: Iterable[str], but: Collection[str]
+    ) -> Iterator[tuple[ast.Call, str]]:
+        """The calls of classes of libraries under other last names: `kind(data)`, `KINDS[name](data)`."""
+        for name in sorted(names):
+            last = name.rpartition(".")[2]
+            files = self.files.mentioning(last)
+            known = {last, *(each for file in files for each in file.aliases.get(last, ()))}
+            read = [kept for file in files for kept in (file.names, file.attributes)]
+            if any(_hands_on(use) for kept in read for each in known for use in kept.get(each, ())):
+                self._look_at_what_is_kept()
+                calls = self._kept_classes.get(name, ())
+                yield from ((each, name) for each in calls if last_name(each.func) not in but)
+
+    def _look_at_what_is_kept(self) -> bool:
+        """Find out what the calls are of what is kept; False for who asks meanwhile."""
+        if self._is_looking:
+            self.given_up += 1
+            return False
+        self._is_looking = True
+        waiting = self.calls_of_what_is_kept if self._waiting is None else self._waiting
+        self._waiting = []
+        for call in waiting:
+            given_up, found = self.given_up, alternatives(self.value_apart(call.func))
+            if Nothing.ITSELF in found or given_up != self.given_up:  # It is what somebody asks just now.
+                self._waiting.append(call)
+                continue
+            looped = {each.kind for each in self._bound(call.func)} == {BindingKind.LOOPED}
+            for each in found:
+                if isinstance(each, Defined) and not isinstance(each.node, ast.ClassDef):
+                    kept = call, each.owner is not None, len(found) > 1 and not looped
+                    self._kept.setdefault(each.node, []).append(kept)
+                elif isinstance(each, External):
+                    self._kept_classes.setdefault(each.name, []).append(call)
+        self._is_looking = False
+        return True
+
+    def _is_registered(self, function: FunctionNode) -> bool:
+        """Whether a decorator of the program gets a function, which may keep it."""
+        return any(isinstance(self.value(by), Defined) for by in getattr(function, "decorator_list", ()))
+
+    def _called_as_kept(self, function: FunctionNode) -> list[CallSite] | None:
+        """The calls of what a function is kept as: `self.hook(x)`, `TABLE[key](x)`, `for f in steps: f(x)`.
+
+        None for who asks while they are looked for."""
+        if not self._look_at_what_is_kept():
+            return None
+        if self._waiting and function not in self._kept:
+            self.given_up += 1
+            return None
+        wrapping = {getattr(self.value(by), "node", None) for by in getattr(function, "decorator_list", ())}
+        return [
+            replace(_site_of(function, call, spread(call, self.value), bound), is_chosen=chosen)
+            for call, bound, chosen in self._kept.get(function, ())
+            if not wrapping or wrapping.isdisjoint(ancestors(call))
+        ]
+
     def possible_sites(self, function: FunctionNode) -> list[CallSite]:
         """The calls that are of a function, or of a method of its name of which nobody knows whose it is."""
-        return [each for each in self._sites(function) if each is not None]
+        sites = [*self._sites(function)]
+        return [*filter(None, (*sites, *((None in sites and self._called_as_kept(function)) or ())))]
 
     def call_sites_giving(self, parameter: ast.AST) -> list[CallSite] | None:
         """The calls that give a parameter its value: all of its function, as `call_sites` has them."""
         function = function_of_parameter(parameter)
         return self.call_sites(function) if function else None
 
-    def implementing(self, method: ast.FunctionDef, definition: ast.ClassDef) -> list[ast.ClassDef]:
-        """The classes derived from one that have a method of their own where it has one that only raises."""
-        return [
+    def implementing(self, method: FunctionNode, definition: ast.ClassDef) -> list[ast.ClassDef]:
+        """The classes derived from one whose own method runs in the place of one that only raises, or does
+        nothing, or is of a class of which no object is made."""
+        below = [
             each
-            for file in (self.files.files if _is_abstract(method) else ())
-            for each in file.classes
-            if method.name in file.scopes[each].bindings and self._derives_from(each, definition)
+            for each in self.deriving(definition)
+            if getattr(method, "name", "") in file_of(each).scopes[each].bindings
         ]
+        return below if not below or does_nothing(method) or not self.constructions(definition) else []
+
+    def deriving(self, definition: ast.ClassDef) -> list[ast.ClassDef]:
+        """The classes of the program that are derived from one."""
+        if definition not in self._deriving:
+            self._deriving[definition] = [
+                each
+                for file in self.files.files
+                for each in file.classes
+                if each is not definition and each.bases and self._derives_from(each, definition)
+            ]
+        return self._deriving[definition]
 
     def _derives_from(self, definition: ast.ClassDef, base: ast.ClassDef, depth: int = 5) -> bool:
         """Whether a class has another one of the program among those that it is derived from."""
@@ -162,6 +259,10 @@ class CallGraph:
 
     def _sites(self, function: FunctionNode) -> Iterator[CallSite | None]:
         owner, name = scope_of(function).node, getattr(function, "name", "")
+        for by in getattr(function, "decorator_list", ()):
+            made = by.func if isinstance(by, ast.Call) else by
+            if last_name(made) == "command" and not isinstance(self.value(made), Defined):
+                yield CallSite(_site_of_decorator(function, by, False).call, None)  # click, typer.
         if isinstance(function, ast.Lambda):
             yield from self._use(function, function, bound=False)
         elif isinstance(owner, ast.ClassDef) and name == "__init__":
@@ -376,9 +477,6 @@ class CallGraph:
         elif isinstance(target, ast.Name) and depth:
             for each in self._uses_of(target.id, scope_of(target).holder_of(target.id)):
                 yield from self._calls_of(each, of, depth - 1)
-        elif isinstance(user, ast.List) or getattr(getattr(user, "func", None), "attr", "") == "append":
-            found = [each for each, functions in self._calls_of_looped if of in functions]
-            yield from found or (None,)
         elif not isinstance(user, tests) and last_name(getattr(user, "func", use)) != "callable":
             yield None
 
@@ -397,12 +495,8 @@ class CallGraph:
             yield from self._decorating(use, function)
         elif isinstance(parent, ast.ClassDef):
             yield from self._inherited(parent, function)
-        elif isinstance(parent, ast.Dict):
-            yield from self._called_entries(parent, function)
-        elif isinstance(parent, ast.Tuple) and (receiving := self._started_with(parent, use)) is not None:
-            for name in receiving:
-                for each in self._calls_of(name, function):
-                    yield None if each is None else CallSite(each, bind_arguments(function, each, bound))
+        elif use in getattr(parent, "decorator_list", ()):
+            yield _site_of_decorator(function, use, bound)
         elif isinstance(parent, ast.Attribute) or (handed and WRITTEN_OUT in handed.__dict__):
             return  # A member of a class; a partial application: its calls are calls of the function.
         elif called in _ASKING:
@@ -412,55 +506,32 @@ class CallGraph:
             yield _site_of(function, handed, ast.Call(use, rest, handed.keywords), bound)
         elif handed and isinstance(called, External):
             yield self._started(called.name, handed, function, bound)
-        elif handed and isinstance(called, Defined) and not isinstance(called.node, ast.ClassDef):
-            yield from self._handed_on(called, handed, use, function)
         else:
             for each in self._calls_of(use, function):
                 yield _site_of(function, each, spread(each, self.value), bound) if each else None
 
-    @cached_property
-    def _calls_of_looped(self) -> list[tuple[ast.Call, list[ast.AST | None]]]:
-        """The calls `hook(self)` of what a loop goes through, with the functions that this may be."""
-        calls = [each for file in self.files.files for each in file.calls if isinstance(each.func, ast.Name)]
-        kinds = ({by.kind for by in self._bound(each.func)} for each in calls)
-        looped = [each for each, kind in zip(calls, kinds, strict=True) if kind == {BindingKind.LOOPED}]
-        found = ((each, alternatives(self.value(each.func))) for each in looped)
-        return [(each, [getattr(one, "node", None) for one in values]) for each, values in found]
-
-    def _called_entries(self, table: ast.Dict, function: FunctionNode) -> Iterator[CallSite | None]:
-        """The calls `TABLE[key]()` of an entry of a table that is used for nothing else."""
-        name = name_of_table(table)
-        for file in self.files.mentioning(name) if name else ():
-            names = {name, *file.imported_as.get(name, ())}
-            tables = [kept.get(each, ()) for each in names for kept in (file.names, file.attributes)]
-            for call in calls_of_entries([use for uses in tables for use in uses]):
-                found = alternatives(self.value(call.func)) if call else (UNKNOWN,)
-                nodes = [each.node for each in found if isinstance(each, Defined)]
-                if call and nodes == [function] and len(found) == 1:
-                    yield _site_of(function, call, spread(call, self.value), False)
-                elif function in nodes or UNKNOWN in found:
-                    yield None
-        yield from () if name else (None,)
-
     def _decorating(self, use: ast.expr, function: FunctionNode) -> Iterator[CallSite | None]:
-        """The calls of the functions that a decorator puts another one in the place of, which it returns."""
+        """The calls of the functions that a decorator puts another one in the place of, which it returns; or
+        of a decorator itself that `register(name)` returns."""
         outer = scope_of(use).function
-        by_outer = outer and [(each, getattr(self.value(by), "node", None)) for each, by in self._decorated]
-        decorated = [each for each, node in by_outer or () if outer and node is outer.node]
+        made = outer and [(each, by, getattr(self.value(by), "node", None)) for each, by in self._decorated]
+        decorated = [each for each, _, node in made or () if outer and node is outer.node]
         for each in decorated:
             bound = isinstance(scope_of(each).node, ast.ClassDef)
-            sites = self.call_sites(each)
+            sites = None if isinstance(each, ast.ClassDef) else self.call_sites(each)
             for site in (None,) if sites is None else sites:
                 seen = site and site.arguments is not None and positional_of(function)
                 given = bind_arguments(function, site.call, bound) if site and seen else None
                 yield CallSite(site.call, given) if site else None
-        if not decorated:
+        applied = [_site_of_decorator(function, by, False) for _, by, node in made or () if node is function]
+        yield from applied
+        if not decorated and not applied:
             yield None
 
     @cached_property
-    def _decorated(self) -> list[tuple[FunctionNode, ast.expr]]:
-        functions = (each for file in self.files.files for each in file.functions)
-        return [(each, by) for each in functions for by in each.decorator_list]
+    def _decorated(self) -> list[tuple[FunctionNode | ast.ClassDef, ast.expr]]:
+        made = (each for file in self.files.files for each in (*file.functions, *file.classes))
+        return [(each, by) for each in made for by in each.decorator_list]
 
     def _inherited(self, definition: ast.ClassDef, function: FunctionNode) -> Iterator[CallSite | None]:
         """The calls of an initialiser by a class that inherits it, or by one that extends it."""
@@ -474,33 +545,14 @@ class CallGraph:
             if by_super and scope_of(call).node is own[-1].node:
                 yield _site_of(function, call, spread(call, self.value), True)
 
-    def _started_with(self, given: ast.Tuple, use: ast.expr) -> list[ast.Name] | None:
-        """Where a function that is started as a process reads one of the arguments that it gets: `fn`, for
-        `run` of `Process(target=start, args=(rank, size, run))`; None where nothing is started so."""
-        holder = parent_of(given)
-        call = parent_of(holder) if isinstance(holder, ast.keyword) and holder.arg == "args" else holder
-        started = self.value(call.func) if isinstance(call, ast.Call) else UNKNOWN
-        if not isinstance(call, ast.Call) or not isinstance(started, External):
-            return None
-        targets = [each.value for each in call.keywords if each.arg in ("target", "fn")] or call.args[:1]
-        target = self.value(targets[0]) if targets else UNKNOWN
-        spawns = started.name in _RANK_STARTERS
-        if not isinstance(target, Defined) or not (spawns or started.name in _PROCESSES):
-            return None
-        if isinstance(target.node, ast.ClassDef):
-            return None
-        place = given.elts.index(use) + int(spawns) + int(target.owner is not None)
-        own = file_of(target.node).scopes[target.node]
-        return [
-            use
-            for each in positional_of(target.node)[place : place + 1]
-            for use in self._uses_of(each.arg, own)
-        ]
-
     def _started(self, name: str, call: ast.Call, function: FunctionNode, bound: bool) -> CallSite | None:
         """A function that is handed to what starts processes with it."""
-        if name.rpartition(".")[2] in _CALLING_EACH:
+        last = name.rpartition(".")[2]
+        if last in _CALLING_EACH:
             return CallSite(call, None)
+        place = next((number for number, each in enumerate(call.args) if self._is(each, function)), None)
+        if last in _CALLING_WITH and place is not None:
+            return _site_of(function, call, ast.Call(call.func, call.args[place + 1 :], call.keywords), bound)
         given = next((each.value for each in call.keywords if each.arg == "args"), None)
         if name in _RANK_STARTERS:
             given = call.args[1] if given is None and len(call.args) > 1 else given
@@ -511,7 +563,14 @@ class CallGraph:
             if isinstance(first, ast.Name) and self._counts(first):
                 return _spawned_site(call, function, [None, *elements[1:]], _SPAWNED, bound)
             return _spawned_site(call, function, [*elements], None, bound)
-        return None
+        # What is kept of it, as of torch.compile, is called elsewhere; a signal may never come.
+        runs = isinstance(parent_of(call), ast.Expr | ast.Call) and name != "signal.signal"
+        return CallSite(call, None) if runs else None
+
+    def _is(self, node: ast.expr, function: FunctionNode) -> bool:
+        """Whether an expression is a function."""
+        value = self.value(node)
+        return isinstance(value, Defined) and value.node is function
 
     def _counts(self, name: ast.Name) -> bool:
         """Whether a name is the variable of a loop over range."""
@@ -525,35 +584,19 @@ class CallGraph:
         holder = scope_of(name).holder_of(name.id) if isinstance(name, ast.Name) else None
         return [] if holder is None else holder.bindings[getattr(name, "id", "")]
 
-    def _handed_on(
-        self, called: Defined, call: ast.Call, use: ast.expr, function: FunctionNode
-    ) -> Iterator[CallSite | None]:
-        """A function that is an argument of another function of the program: its calls of that parameter."""
-        receiver = called.node
-        assert not isinstance(receiver, ast.ClassDef)
-        arguments = bind_arguments(receiver, call, called.owner is not None) or {}
-        parameter = next((name for name, value in arguments.items() if value is use), None)
-        if parameter is None:
-            yield None
-            return
-        for name in self._uses_of(parameter, file_of(receiver).scopes[receiver]):
-            for each in self._calls_of(name, function):
-                yield None if each is None else CallSite(each, bind_arguments(function, each, False))
+
+def _hands_on(use: ast.expr) -> bool:
+    """Whether a use of a class gives it to something, and does not call, extend or ask for it."""
+    holder = parent_of(use)
+    if isinstance(holder, ast.Call):
+        return holder.func is not use and last_name(holder.func) not in ("isinstance", "issubclass")
+    return not isinstance(holder, ast.Attribute | ast.ClassDef | ast.arg | ast.AnnAssign | ast.Compare)
 
 
 def _place_of(node: ast.AST) -> ast.AST | None:
     """The class of the method in which a node stands, or its function."""
     within = scope_of(node).function
     return None if within is None else class_of(within.node) or within.node
-
-
-def _is_abstract(method: ast.FunctionDef) -> bool:
-    """Whether a method does nothing but say that derived classes have to implement it."""
-    raised = method.body[-1] if len(method.body) <= 2 else None  # What stands before is what it is for.
-    thrown = raised.exc if isinstance(raised, ast.Raise) and raised.exc is not None else None
-    marks = [*method.decorator_list, *([] if thrown is None else [thrown])]
-    names = {last_name(each.func if isinstance(each, ast.Call) else each) for each in marks}
-    return not names.isdisjoint({"NotImplementedError", "abstractmethod"})
 
 
 def is_launched(function: FunctionNode) -> bool:
@@ -576,37 +619,17 @@ def _is_of_own_parameter(use: ast.expr, function: FunctionNode) -> bool:
     return isinstance(owner, ast.Name) and owner.id in names and scope_of(use).node is function
 
 
-def bind_arguments(function: FunctionNode, call: ast.Call, bound: bool) -> dict[str, ast.expr] | None:
-    """The arguments of a call by the parameters; None where a `*` or `**` hides which are which."""
-    if any(isinstance(each, ast.Starred) for each in call.args):
-        return None
-    if any(each.arg is None for each in call.keywords):
-        return None
-    positional = [each.arg for each in positional_of(function)][int(bound) :]
-    found = dict(zip(positional, call.args, strict=False))
-    if function.args.vararg is not None:
-        found[function.args.vararg.arg] = like(call, ast.Tuple(call.args[len(positional) :], ast.Load()))
-    names = {each.arg for each in parameters_of(function)}
-    return found | {name: each.value for each in call.keywords if (name := each.arg) and name in names}
+def _site_of_decorator(function: FunctionNode, decorator: ast.expr, bound: bool) -> CallSite:
+    """The call that a decorator is, with what it decorates; it runs where that is defined."""
+    decorated = parent_of(decorator)
+    name = like(decorator, ast.Name(getattr(decorated, "name", ""), ast.Load()))
+    call = like(decorator, ast.Call(decorator, [name], []))
+    call.__dict__[PARENT] = None if decorated is None else parent_of(decorated)
+    return CallSite(call, bind_arguments(function, call, bound))
 
 
 _CONTAINERS = ("dict.", "list.", "collections.")
 """How the names begin of what is in a table or list of Python's own, of which nothing else is known."""
-
-_FURTHER = "further_keywords"
-"""Where a call keeps the table that `**options` of the function is in it."""
-
-
-def further_keywords(function: FunctionNode, call: ast.Call) -> Dictionary:
-    """What `**options` of a function is in a call: the keywords that are none of its parameters."""
-    if _FURTHER not in call.__dict__:
-        names = {each.arg for each in parameters_of(function)}
-        rest = [each for each in call.keywords if each.arg not in names]
-        keys = [None if each.arg is None else like(call, ast.Constant(each.arg)) for each in rest]
-        call.__dict__[_FURTHER] = Dictionary(like(call, ast.Dict([*keys], [each.value for each in rest])))
-    found = call.__dict__[_FURTHER]
-    assert isinstance(found, Dictionary)
-    return found
 
 
 def _site_of(function: FunctionNode, call: ast.Call, spelled: ast.Call, bound: bool) -> CallSite:
@@ -704,12 +727,6 @@ class ParameterEvaluator:
         return declared if found is UNKNOWN else found
 
     def _given(self, call: CallSite, parameter: ast.arg) -> Value:
-        function = function_of_parameter(parameter)
-        if function is not None and parameter is function.args.vararg and call.arguments is not None:
-            rest = [each for each in call.call.args if each not in call.arguments.values()]
-            return Several(like(call.call, ast.Tuple(rest, ast.Load())))
-        if function is not None and parameter is function.args.kwarg:
-            return UNKNOWN if call.arguments is None else further_keywords(function, call.call)
         given = call.given_or_default(parameter)
         return UNKNOWN if given is None else self.value_of(given)
 

@@ -24,14 +24,15 @@ from launcher.program.index import (
     function_of_parameter,
     is_property,
     last_name,
-    nodes_within,
     parent_of,
     scope_of,
 )
+from launcher.program.objects.nodes import nodes_within
 from launcher.program.program import Program
 from launcher.program.texts import filled_text
 from launcher.program.values import (
     DDP,
+    SAME_MODEL,
     UNKNOWN,
     Constant,
     Defined,
@@ -44,6 +45,7 @@ from launcher.program.values import (
     Value,
     alternatives,
     entries_of,
+    is_path,
     like,
 )
 
@@ -122,9 +124,28 @@ _DEEPEST_ORIGIN = 12
 def origins(program: Program, node: ast.expr) -> tuple[ast.expr | None, ...]:
     """The expressions, no names any more, that may have made this one; None for what is unknown.
 
-    Through assignments, parameters, properties, items of what is written out, and the results of functions.
+    Through assignments, parameters, properties, items of what is written out, and the results of functions;
+    where these end, by what the value is.
     """
-    return tuple(dict.fromkeys(_origins(program, node, frozenset(), _DEEPEST_ORIGIN)))
+    found = dict.fromkeys(_origins(program, node, frozenset(), _DEEPEST_ORIGIN))
+    known: dict[ast.expr | None, None] = {}
+    for each in found:
+        made = _calls_by_value(program, node if each is None else each)
+        known |= dict.fromkeys(made) if made else {each: None}
+    return tuple(known)
+
+
+def _calls_by_value(program: Program, node: ast.expr) -> list[ast.Call]:
+    """The calls of libraries that made an object which comes to an expression by another way."""
+    if isinstance(node, ast.Call) and program.qualified(node.func) in (*SAME_MODEL, "str", "int", "float"):
+        return []
+    if not isinstance(node, ast.Name | ast.Attribute | ast.Subscript | ast.Call | ast.BoolOp):
+        return []
+    values = [each for each in alternatives(program.value(node)) if each != Constant(None)]
+    made = [each.call for each in values if isinstance(each, Instance) and each.item is None]
+    if made and is_path(program.value(node)):
+        return []  # Of which it is only a part.
+    return made if len(made) == len(values) and all(SCOPE in each.__dict__ for each in made) else []
 
 
 def _origins(
@@ -133,7 +154,7 @@ def _origins(
     if isinstance(node := unwrapped(node) or node, ast.IfExp):
         yield from _origins(program, node.body, seen, depth)
         yield from _origins(program, node.orelse, seen, depth)
-    elif isinstance(node, ast.NamedExpr):
+    elif isinstance(node, ast.NamedExpr | ast.Await):
         yield from _origins(program, node.value, seen, depth)
     elif isinstance(node, ast.Name | ast.Attribute):
         bindings = program.evaluation.sources(node) if depth else []

@@ -22,7 +22,7 @@ from launcher.program.bindings import (
     returns_taken,
     without_placeholders,
 )
-from launcher.program.call_graph import CallGraph, ParameterEvaluator, bind_arguments, further_keywords
+from launcher.program.call_graph import CallGraph, ParameterEvaluator
 from launcher.program.evaluators.arithmetic import (
     FUNCTIONS,
     TEXT_METHODS,
@@ -39,7 +39,6 @@ from launcher.program.evaluators.tables import TableEvaluator
 from launcher.program.index import (
     Binding,
     BindingKind,
-    FileIndex,
     FunctionNode,
     ProgramFiles,
     Scope,
@@ -47,14 +46,24 @@ from launcher.program.index import (
     attribute_of_getattr,
     default_of,
     file_of,
+    holder_name,
     is_class_method,
     is_static,
     last_name,
     parameters_of,
     scope_of,
 )
+from launcher.program.objects.bound_arguments import bind_arguments
+from launcher.program.objects.handed_back import (
+    HOLDING_CONTEXTS,
+    handed_back,
+    is_context_manager,
+    yielded,
+    yields_each_once,
+)
+from launcher.program.objects.imported_names import ImportedNames, external
 from launcher.program.records import FIELD_MAKERS, default_of_field
-from launcher.program.surroundings.loader_classes import class_of_torch, name_of_object
+from launcher.program.surroundings.loader_classes import class_extended, name_of_object
 from launcher.program.texts import JOINING, text_of
 from launcher.program.values import (
     CHOSEN_FROM,
@@ -83,7 +92,6 @@ from launcher.program.values import (
     alternatives,
     applied,
     calculated_from,
-    canonical_name,
     element_at,
     elements_of,
     function_of,
@@ -101,12 +109,6 @@ _DEEPEST_EXPRESSION = 40
 
 _MOST_STEPS = 1000
 """So many expressions are looked at for one; what needs more is unknown. A sound program needs a tenth."""
-
-_KNOWN_BY_TABLES = library_names("known_by_tables")
-"""What the tables of ranks and collectives tell all of, also where the library's source is in the program.
-
-Its own examples and tests import it so, and its thousands of lines would have to be followed to the same end.
-"""
 
 _GROUP_RANK_CALLS = library_names("group_rank_calls")
 """What gives the rank within a group where it is called with one."""
@@ -127,9 +129,10 @@ class Evaluation:
         expression, with the call graph of the evaluation that assumes nothing."""
         self.files = files
         self.assumed = assumed
+        self.imports = ImportedNames(files, self.any_of)
         self.being_evaluated: set[ast.AST] = set()
         """What is being found out: it depends on itself where somebody asks again."""
-        self.callers = callers or CallGraph(files, self.value)
+        self.callers = callers or CallGraph(files, self.value, self._value_apart)
         self.attributes = AttributeEvaluator(self)
         self.calls = CallEvaluator(self)
         self.tables = TableEvaluator(self)
@@ -139,9 +142,7 @@ class Evaluation:
         self._known: dict[ast.AST, Value] = {}
         self._reached: dict[ast.Name, list[Binding]] = {}
         self._tests: dict[tuple[ast.expr, int], tuple[Environment, Value]] = {}
-        self.given_up: int = 0
-        """How often something lay too deep: what was found out meanwhile is no answer for others."""
-        self._libraries: dict[Binding, Value] = {}
+        self._too_deep = 0
         self._depth = 0
         self._steps = 0
 
@@ -163,12 +164,27 @@ class Evaluation:
                 self._known[node] = found
         return found
 
+    def _value_apart(self, node: ast.expr) -> Value:
+        """What an expression is, with as many steps as if nothing else were evaluated now."""
+        depth, steps = self._depth, self._steps
+        self._depth, self._steps = min(depth, 1), 0
+        try:
+            return self.value(node)
+        finally:
+            self._depth, self._steps = depth, steps
+
+    @property
+    def given_up(self) -> int:
+        """How often something lay too deep, or was not found out yet: what was found out meanwhile is no
+        answer for others."""
+        return self._too_deep + self.callers.given_up
+
     def _evaluated(self, node: ast.expr, environment: Environment | None) -> Value:
         if self._depth == 0:
             self._steps = 0
         self._steps += 1
         if self._depth >= _DEEPEST_EXPRESSION or self._steps > _MOST_STEPS:
-            self.given_up += 1
+            self._too_deep += 1
             return UNKNOWN
         self._depth += 1
         try:
@@ -225,7 +241,7 @@ class Evaluation:
             holder = scope_of(node).holder_of(node.id)
             found = [] if holder is None else self._reaching(holder, node)
             alone = len(found) == 1 and found[0].kind is BindingKind.IMPORTED
-            return self._held_elsewhere(found[0])[1] or found if alone else found
+            return self.imports.held_elsewhere(found[0])[1] or found if alone else found
         if isinstance(node, ast.Attribute):
             owner = self.value(node.value)
             if isinstance(owner, Instance) and owner.name == "tap.Tap.parse_args":  # It gives itself back.
@@ -318,26 +334,26 @@ class Evaluation:
     def _unbound_name(self, node: ast.Name) -> Value:
         """A name that is bound nowhere in its file: a builtin, or from a `import *`."""
         file = file_of(node)
-        if (found := self.through_star(file, node.id)) is not UNKNOWN or node.id in _BUILTINS:
+        if (found := self.imports.through_star(file, node.id)) is not UNKNOWN or node.id in _BUILTINS:
             return External(node.id) if found is UNKNOWN else found
         foreign = [star for star in file.stars if self.files.module(star, file) is None]
         if len(foreign) == 1 and not foreign[0].startswith("."):
-            return self.external(f"{foreign[0]}.{node.id}")
+            return external(f"{foreign[0]}.{node.id}")
         return UNKNOWN
 
     def value_of_binding(self, binding: Binding, environment: Environment | None) -> Value:
         """What one binding gives its name."""
         if binding.kind is BindingKind.IMPORTED:
-            return self._imported(binding)
+            return self.imports.value(binding)
         if binding.kind is BindingKind.DEFINED:
             assert isinstance(binding.node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef)
-            return Defined(binding.node)
+            return class_extended(binding.node, self.value) or Defined(binding.node)
         if binding.kind is BindingKind.PARAMETER:
             return self.parameters.value(binding.node, environment)
         if binding.kind is BindingKind.CHANGED and binding.value is not None:
             return calculated_from(ast.Add(), Nothing.ITSELF, self.value(binding.value, environment))
         if binding.kind is BindingKind.ENTERED and binding.value is not None:
-            whole = self._entered(binding.value, environment)
+            whole = self.entered(binding.value, environment)
         elif binding.kind is BindingKind.LOOPED:
             return self._looped(binding, environment)
         elif binding.kind is BindingKind.ASSIGNED and binding.value is not None:
@@ -346,11 +362,12 @@ class Evaluation:
             return UNKNOWN
         return whole if binding.item is None else self._item_of(whole, binding.item, environment)
 
-    def _entered(self, manager: ast.expr, environment: Environment | None) -> Value:
+    def entered(self, manager: ast.expr, environment: Environment | None) -> Value:
         """What `with` gives a name: an object of a library, what a manager yields or `__enter__` returns."""
         value = self.value(manager, environment)
         if isinstance(value, Instance):
-            return value
+            held = value.call.args[:1] if value.name in HOLDING_CONTEXTS else []
+            return self.value(held[0]) if held else value
         if isinstance(value, Made):
             for each in self.attributes.bindings_in_class(value.definition, "__enter__"):
                 if isinstance(each.node, ast.FunctionDef):
@@ -380,86 +397,57 @@ class Evaluation:
             return joined(self._item_of(each, item, environment) for each in whole.values)
         return UNKNOWN
 
+    def any_element(self, listed: ast.expr, value: Value) -> Value:
+        """One of the objects of a list, as it is written or grows."""
+        later = [*filter(None, self.files.grown.get(holder_name(listed), []))]
+        if isinstance(listed, ast.Name):  # Others have lists of that name, too.
+            holder = scope_of(listed).holder_of(listed.id)
+            own = [each for each in later if scope_of(each).holder_of(listed.id) is holder]
+            later = own or later
+        elements = [*(value.node.elts if isinstance(value, Several) else []), *later]
+        found = joined(map(self.value, elements))
+        return UNKNOWN if isinstance(found, Constant) else found
+
     def _looped(self, binding: Binding, environment: Environment | None) -> Value:
         """Each object in a list that is written out, and what is appended to it, or its part of each."""
         listed, target = getattr(binding.node, "iter", None), getattr(binding.node, "target", None)
         value = UNKNOWN if listed is None else self.value(listed, environment)
         value = self.calls.yielded(listed) if value is UNKNOWN and isinstance(listed, ast.Call) else value
-        later = [None] if listed is None else self.files.grown.get(last_name(listed), [])
-        if not isinstance(value, Several) or not isinstance(target, ast.expr) or None in later:
+        later = [] if listed is None else self.files.grown.get(holder_name(listed), [])
+        if not isinstance(target, ast.expr) or (None in later and not any(later)):
             return UNKNOWN
-        rounds = [names_given(target, each, self.value) for each in (*value.node.elts, *later) if each]
+        written = value.node.elts if isinstance(value, Several) else []
+        rounds = [names_given(target, each, self.value) for each in (*written, *later) if each]
         parts = [None if each is None else each.get(binding.name) for each in rounds]
         found = joined(UNKNOWN if each is None else self.value(each, environment) for each in parts)
         handed_on = listed is not None and last_name(listed) in self._handed_on
-        return UNKNOWN if handed_on and isinstance(found, Constant) else found
-
-    def _imported(self, binding: Binding) -> Value:
-        if isinstance(known := self._libraries.get(binding) or self._of_import(binding), External):
-            self._libraries[binding] = known  # What is the program's own is known where it is bound.
-        return known
-
-    def _of_import(self, binding: Binding) -> Value:
-        name = binding.module or ""
-        if canonical_name(name) in _KNOWN_BY_TABLES:
-            return self.external(name)
-        module = self.files.module(name, file_of(binding.node))
-        holder, held = self._held_elsewhere(binding)
-        if held and (module is None or isinstance(binding.node, ast.ImportFrom)):
-            return self.any_of(held, None)
-        if module is not None:
-            return ModuleOf(module)
-        if holder is not None:
-            return self.through_star(holder, name.rpartition(".")[2])
-        return UNKNOWN if name.startswith(".") else self.external(name)
-
-    def _held_elsewhere(self, binding: Binding) -> tuple[FileIndex | None, list[Binding]]:
-        """The file of the program from which a name is imported, and what is bound to it there."""
-        name, file = binding.module or "", file_of(binding.node)
-        package, _, last = name.rpartition(".")
-        if last and name.startswith(".") and not package.strip("."):
-            package = name[: len(name) - len(last)]
-        holder = self.files.module(package, file) if last else None
-        return (None, []) if holder in (None, file) else (holder, holder.module.bindings.get(last, []))
-
-    def through_star(self, file: FileIndex, name: str, depth: int = 5) -> Value:
-        """What a module has by this name of another one that it imports with `*`, which may import it so."""
-        for module in filter(None, (self.files.module(star, file) for star in file.stars)):
-            if name in module.module.bindings:
-                return self.any_of(module.module.bindings[name], None)
-            if depth and (found := self.through_star(module, name, depth - 1)) is not UNKNOWN:
-                return found
-        return UNKNOWN
-
-    def external(self, name: str) -> Value:
-        """A thing of a library, by the one name that it has here."""
-        name = canonical_name(name)
-        is_rank = name.endswith(("COMM_WORLD.rank", "COMM_WORLD.size")) and name in RANKS
-        return RANKS[name] if is_rank else External(name)
+        is_whole = isinstance(value, Several) and None not in later and not handed_on
+        return found if is_whole or not isinstance(found, Constant) else UNKNOWN
 
     # Other expressions
 
     def _subscript(self, node: ast.Subscript, environment: Environment | None) -> Value:
         owner = self.value(node.value, environment)
-        if isinstance(owner, Made) and self.attributes.bindings_in_class(owner.definition, "__getitem__"):
+        if self.attributes.have(owner, "__getitem__"):
             return self.calls.of_special(node, "__getitem__", [node.slice], environment)
         if owner == External("os.environ"):
             return self.calls.variable(node.slice, environment)
+        if isinstance(node.slice, ast.Slice):
+            return self.written.of_slice(node, owner, partial(self.value, environment=environment))
         index = self.value(node.slice, environment)
         if isinstance(index, Constant) and isinstance(index.value, str):
             return self.tables.item(node.value, index.value, environment)
         if isinstance(index, Constant) and isinstance(index.value, int):
-            return self._item_of(owner, index.value, environment)
-        if isinstance(node.slice, ast.Slice) and isinstance(owner, Several):
-            return self.written.of_slice(node, owner, partial(self.value, environment=environment))
+            found = self._item_of(owner, index.value, environment)
+            return self.any_element(node.value, owner) if found is UNKNOWN else found
         return self.tables.any_item(node.value, owner, environment)
 
 
 _IDENTITY_CALLS = frozenset(
-    {"int", "str", "float", "bool", "torch.tensor", "typing.cast", "dataclasses.replace", "asyncio.run"}
-    | {"copy.copy", "copy.deepcopy"}
+    {"int", "str", "float", "bool", "torch.tensor", "typing.cast", "dataclasses.replace"}
+    | {"copy.copy", "copy.deepcopy", "asyncio.run", "asyncio.create_task", "asyncio.wait_for"}
 )
-"""Calls that give their first argument back, for our purposes."""
+"""Calls that give their first argument back, or what that will give, for our purposes."""
 
 _TABLES = library_names("tables")
 _COPIES = frozenset({"dict", "copy.copy", "copy.deepcopy", "os.environ.copy"})
@@ -524,20 +512,16 @@ class CallEvaluator:
     def yielded(self, node: ast.Call) -> Value:
         """What a call of a generator of the program gives one after the other, as a list."""
         called = self.evaluation.value(node.func)
-        function = called.node if isinstance(called, Defined) else None
-        yields = file_of(function).yields_of.get(function, ()) if function else ()
-        given = [each.value for each in yields if isinstance(each, ast.Yield) and each.value is not None]
-        return (
-            self.evaluation.written.of_parts(node, given) if given and len(given) == len(yields) else UNKNOWN
-        )
+        if not isinstance(called, Defined) or isinstance(called.node, ast.ClassDef):
+            return UNKNOWN
+        given = yielded(called.node)
+        return UNKNOWN if given is None else Several(given)
 
     def _called(self, called: Value, node: ast.Call, environment: Environment | None) -> Value:
         if isinstance(called, External):
             return self._library_call(called.name, node, environment)
         if isinstance(called, Defined):
             if isinstance(called.node, ast.ClassDef):
-                if (kind := class_of_torch(called.node, self.evaluation.value)) is not None:
-                    return Instance(kind, node)
                 return Dictionary(node) if self._is_table(called.node) else Made(called.node)
             if isinstance(made := self._by_decorator(called.node), Instance):
                 return made
@@ -592,10 +576,21 @@ class CallEvaluator:
                 return calculated_value
         if name == "next" and node.args:
             return self._first_of(node.args[0], evaluated)
+        if (given := handed_back(name, node, self.evaluation.value)) is not None:
+            return self.evaluation.value(given, environment)
         if name in _IDENTITY_CALLS and node.args:
             return self.evaluation.value(node.args[-1 if name == "typing.cast" else 0], environment)
         if name == "getattr" and len(node.args) >= 2:
             return self._read_by_getattr(node, environment)
+        if name.endswith("ExitStack.enter_context") and node.args:
+            return self.evaluation.entered(node.args[0], environment)
+        if name == "types.MethodType" and len(node.args) == 2:
+            method, owner = map(self.evaluation.value, node.args)
+            if isinstance(method, Defined) and isinstance(owner, Made):
+                return Defined(method.node, owner.definition)
+            return method
+        if name == "importlib.import_module":
+            return self._module_named(node)
         if (found := RANKS.get(name)) is not None:
             grouped = bool(node.args or node.keywords) and name in _GROUP_RANK_CALLS
             return RankValue(RankKind.COORDINATE, name) if grouped else found
@@ -641,6 +636,14 @@ class CallEvaluator:
             return joined((found, self.evaluation.value(node.args[2], environment)))
         return found
 
+    def _module_named(self, node: ast.Call) -> Value:
+        """The module of the program that `import_module("steps.first")` gives."""
+        name = self.evaluation.value(node.args[0]) if node.args else UNKNOWN
+        if not isinstance(name, Constant) or not isinstance(name.value, str):
+            return UNKNOWN
+        module = self.evaluation.files.module(name.value, file_of(node))
+        return ModuleOf(module) if module is not None else external(name.value)
+
     def variable(self, name: ast.expr | None, environment: Environment | None) -> Value:
         """What an environment variable of this name holds."""
         value = UNKNOWN if name is None else self.evaluation.value(name, environment)
@@ -673,9 +676,7 @@ class CallEvaluator:
             return None
         parameters = parameters_of(function)
         found: dict[ast.AST, Value] = {}
-        if function.args.kwarg is not None:
-            found[function.args.kwarg] = further_keywords(function, call)
-        for each in (*parameters, *filter(None, [function.args.vararg])):
+        for each in (*parameters, *filter(None, [function.args.vararg, function.args.kwarg])):
             given = arguments.get(each.arg)
             if given is not None:
                 found[each] = self.evaluation.value(given, environment)
@@ -701,6 +702,9 @@ class CallEvaluator:
             value = partial(self.evaluation.value, environment=environment)
             returns = returns_taken(function, value)
             found = joined(value(each.value) if each.value else Constant(None) for each in returns)
+            if not returns and yields_each_once(function) and not is_context_manager(function):
+                given = yielded(function)
+                found = found if given is None else Several(given)
         finally:
             self.evaluation.being_evaluated.discard(function)
         if found is not Nothing.ITSELF and given_up == self.evaluation.given_up:

@@ -13,12 +13,14 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from enum import Enum
-from functools import cached_property
+from functools import cached_property, partial
 from itertools import islice
 from pathlib import Path
 
 from launcher.failure_modes.model import Location
 from launcher.frozen import frozen
+from launcher.program.objects.nodes import FIELDS, fields_of
+from launcher.program.objects.unpacking import unpacked_parts
 
 _LEAVING = (ast.Return, ast.Break, ast.Continue)
 EXIT_NAMES = ("exit", "_exit", "quit", "abort")
@@ -100,6 +102,9 @@ class FileIndex:
                 for name in map(last_name, statement.targets):
                     if last and name and name != last:
                         found.setdefault(last, []).append(name)
+        for definition in self.classes:  # Which may be as good as what it is derived from.
+            for last in filter(None, map(last_name, definition.bases)):
+                found.setdefault(last, []).append(definition.name)
         return found
 
     @cached_property
@@ -341,6 +346,20 @@ def last_name(node: ast.AST) -> str | None:
     return node.attr if isinstance(node, ast.Attribute) else node.id if isinstance(node, ast.Name) else None
 
 
+def holder_name(node: ast.expr) -> str | None:
+    """The last name of what a list or table is; `steps[]` of an entry of a table, by whatever key."""
+    entry = ""
+    while not isinstance(node, ast.Name | ast.Attribute):
+        if isinstance(node, ast.Subscript):
+            node = node.value
+        elif isinstance(node, ast.Call) and last_name(node.func) in ("get", "setdefault"):
+            node = getattr(node.func, "value", ast.Name(""))
+        else:
+            return None
+        entry += "[]"
+    return f"{last_name(node)}{entry}"
+
+
 def attribute_of_getattr(call: ast.Call, name: object = None) -> ast.Attribute | None:
     """`getattr(args, "rank", 0)` as the attribute that it reads, or that `setattr` sets; made once where its
     name is written."""
@@ -461,9 +480,9 @@ class _IndexWalk:
                 continue
             if kind in COMPREHENSIONS:
                 scope = self.index.scopes[node] = Scope(self.index, node, scope)
-            fields = _FIELDS.get(kind)
+            fields = FIELDS.get(kind)
             if fields is None:
-                fields = _fields_of(kind)
+                fields = fields_of(kind)
             if fields:
                 self.push(node, fields, scope)
 
@@ -521,26 +540,11 @@ class _IndexWalk:
                     found = self.index.set_items.setdefault(key, [])
                     found.append(Binding(last_name(each.value) or "?", kind, each, given, item))
             elif isinstance(each, ast.Starred):
-                pending.append((each.value, None, None))
+                pending.append((each.value, given, item))
             elif isinstance(each, ast.Tuple | ast.List):
-                pending.extend(self.parts(each, given, item, kind))
-
-    def parts(
-        self, target: ast.Tuple | ast.List, value: ast.expr | None, item: int | None, kind: BindingKind
-    ) -> Iterator[tuple[ast.expr, ast.expr | None, int | None]]:
-        star = next((n for n, each in enumerate(target.elts) if isinstance(each, ast.Starred)), None)
-        if item is not None or kind is BindingKind.LOOPED:
-            # Which part of which value that is, is not worth knowing.
-            yield from ((each, None, None) for each in target.elts)
-        elif star is not None:
-            for number, each in enumerate(target.elts):
-                behind = number - len(target.elts)
-                place = number if number < star else behind
-                yield (each, None, None) if number == star else (each, value, place)
-        elif isinstance(value, ast.Tuple | ast.List) and len(value.elts) == len(target.elts):
-            yield from ((each, given, None) for each, given in zip(target.elts, value.elts, strict=True))
-        else:
-            yield from ((each, value, number) for number, each in enumerate(target.elts))
+                # Which part of which value that is, is asked of a loop.
+                whole = None if kind is BindingKind.LOOPED else given
+                pending.extend(unpacked_parts(each, whole, item, partial(_part_of, node, scope)))
 
     def assign(self, node: ast.Assign, scope: Scope) -> None:
         for target in node.targets:
@@ -623,28 +627,11 @@ class _IndexWalk:
             self.index.yields_of.setdefault(scope.function.node, []).append(node)
 
 
-_FIELDS: dict[type[ast.AST], tuple[str, ...]] = {}
-_WITHOUT_NODES = frozenset({"ctx", "op", "ops", "id", "attr", "arg", "name", "names", "kind", "type_comment"})
-
-
-def _fields_of(kind: type[ast.AST]) -> tuple[str, ...]:
-    """The fields of a kind of node that may hold nodes; operators and contexts are shared, and none."""
-    names = () if kind is ast.Constant else kind._fields
-    return _FIELDS.setdefault(kind, tuple(each for each in names if each not in _WITHOUT_NODES))
-
-
-def nodes_within(node: ast.AST) -> list[ast.AST]:
-    """A node and what is below it but operators and contexts, level by level: quicker than `ast.walk`."""
-    found = [node]
-    for each in found:  # It grows while it is read.
-        kind = each.__class__
-        for name in _FIELDS[kind] if kind in _FIELDS else _fields_of(kind):
-            value = each.__dict__.get(name)
-            if value.__class__ is list:
-                found += [part for part in value if isinstance(part, ast.AST)]
-            elif isinstance(value, ast.AST):
-                found.append(value)
-    return found
+def _part_of(node: ast.AST, scope: Scope, value: ast.expr, place: ast.expr) -> ast.Subscript:
+    """A part of what a statement unpacks, as an expression in its place."""
+    part = ast.copy_location(ast.Subscript(value, place, ast.Load()), value)
+    part.__dict__.update({PARENT: node, SCOPE: scope})
+    return part
 
 
 # The files of a program together.
@@ -725,7 +712,7 @@ class ProgramFiles:
         found = defaultdict[str | None, list[ast.expr | None]](list)
         for call in (each for name in names for file in self.files for each in file.calls_of.get(name, ())):
             if isinstance(call.func, ast.Attribute):
-                found[last_name(call.func.value)] += call.args[:1] if call.func.attr == "append" else [None]
+                found[holder_name(call.func.value)] += call.args[:1] if call.func.attr == "append" else [None]
         assigned = (each for file in self.files for each in file.statements.get(ast.Assign, ()))
         targets = (each for one in assigned if isinstance(one, ast.Assign) for each in one.targets)
         found.update((last_name(each.value), [None]) for each in targets if isinstance(each, ast.Subscript))

@@ -97,10 +97,10 @@ class Program(ProgramFiles):
         for file in self.mentioning(*lasts):
             for last in sorted(lasts):
                 for call in file.calls_of.get(last, ()):
-                    name = self.qualified(call.func)
-                    if name in wanted:
+                    if (name := self.qualified(call.func)) in wanted:
                         write_out_unpacked(self, call)
                         yield call, name
+        yield from self.evaluation.callers.calls_of_kept_classes(wanted, lasts)
 
 
 def calls_as_given(program: Program, *names: str) -> Iterator[tuple[ast.Call, str]]:

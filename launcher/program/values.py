@@ -10,7 +10,7 @@ from __future__ import annotations
 import ast
 import copy
 import json
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from enum import Enum
 from functools import lru_cache
 from pathlib import Path
@@ -353,20 +353,6 @@ def name_of_table(table: ast.Dict) -> str:
     return (last_name(target) if isinstance(target, ast.Name | ast.Attribute) else None) or ""
 
 
-def calls_of_entries(uses: Iterable[ast.expr]) -> Iterator[ast.Call | None]:
-    """The calls `TABLE[key]()` and `TABLE.get(key)()`; None for a use that may hand an entry on."""
-    for use in uses:
-        read = use.__dict__[PARENT]
-        asks = isinstance(read, ast.Attribute) and read.attr == "get"
-        entry = read.__dict__[PARENT] if asks else read
-        looks_up = asks or (isinstance(entry, ast.Subscript) and entry.value is use)
-        call = entry.__dict__[PARENT] if looks_up else None
-        names = isinstance(read, ast.Compare) or getattr(read, "attr", "") == "keys"
-        names |= isinstance(read, ast.Call) and last_name(read.func) in ("list", "sorted", "len")
-        if not names and not isinstance(getattr(use, "ctx", None), ast.Store):
-            yield call if isinstance(call, ast.Call) and call.func is entry else None
-
-
 def object_parsed(made: Instance, evaluated: Evaluated) -> Value:
     """The object that a parser of the command line makes of a class that it is given; all else as it is."""
     given: Sequence[ast.expr] = made.call.args[:1] if made.name in _PARSING else ()
@@ -391,7 +377,7 @@ class WrittenTables:
         """`fields` names the fields of a dataclass or its like."""
         self._fields = fields
         self._made: dict[tuple[ast.AST, ...], Value] = {}
-        self._rounds: dict[ast.Subscript, dict[str, ast.expr]] = {}
+        self._rounds: dict[ast.expr, dict[str, ast.expr]] = {}
 
     def set_in_rounds(self, tables: Iterable[Value], key: str, evaluated: Evaluated) -> list[Value]:
         """What `table[name] = value` sets below a key, in loops over what is written out."""
@@ -402,20 +388,22 @@ class WrittenTables:
             for entry in file_of(table.node).set_items.get("", ())
             if isinstance(entry.node, ast.Subscript) and evaluated(entry.node.value) == table
             if entry.value is not None
-            and key in (made := self._rounds_of(entry.node, entry.value, evaluated))
+            and key in (made := self.rounds_of(entry.node, entry.node.slice, entry.value, evaluated))
         ]
 
-    def _rounds_of(self, entry: ast.Subscript, value: ast.expr, evaluated: Evaluated) -> dict[str, ast.expr]:
+    def rounds_of(
+        self, entry: ast.expr, key: ast.expr, value: ast.expr, evaluated: Evaluated
+    ) -> dict[str, ast.expr]:
         """What an entry with the loop's variable in its key is in each round, by the key."""
         if entry not in self._rounds:
             found = self._rounds[entry] = {}
-            names = {each.id for each in ast.walk(entry.slice) if isinstance(each, ast.Name)}
+            names = {each.id for each in ast.walk(key) if isinstance(each, ast.Name)}
             for loop in (each for each in ancestors(entry) if isinstance(each, ast.For)):
                 if names.isdisjoint(each.id for each in ast.walk(loop.target) if isinstance(each, ast.Name)):
                     continue
                 for each in elements_of(evaluated(loop.iter), evaluated, loop.iter) or ():
                     given = names_given(loop.target, each, evaluated) or {}
-                    name = evaluated(with_names_replaced(entry.slice, given))
+                    name = evaluated(with_names_replaced(key, given))
                     if isinstance(name, Constant):
                         found[str(name.value)] = with_names_replaced(value, given)
                 break
@@ -428,6 +416,19 @@ class WrittenTables:
         if isinstance(node.op, ast.Add) and isinstance(left, Several) and isinstance(right, Several):
             return self._list(node, [*left.node.elts, *right.node.elts], left.node, right.node)
         return UNKNOWN
+
+    def of_slice(self, node: ast.Subscript, owner: Value, evaluated: Evaluated) -> Value:
+        """`rows[1:]` of a list."""
+        part = node.slice
+        if not isinstance(owner, Several) or not isinstance(part, ast.Slice) or part.step is not None:
+            return UNKNOWN
+        if any(isinstance(each, ast.Starred) for each in owner.node.elts):
+            return UNKNOWN
+        ends = [Constant(None) if each is None else evaluated(each) for each in (part.lower, part.upper)]
+        known = [each.value for each in ends if isinstance(each, Constant)]
+        if len(known) < 2 or not all(each is None or isinstance(each, int) for each in known):
+            return UNKNOWN
+        return self._list(node, owner.node.elts[slice(*known)], owner.node)  # type: ignore[arg-type]
 
     def of_comprehension(
         self, node: ast.ListComp | ast.GeneratorExp | ast.SetComp | ast.DictComp, evaluated: Evaluated
@@ -541,23 +542,6 @@ class WrittenTables:
     def of_tables(self, node: ast.expr, tables: Sequence[ast.expr]) -> Value:
         """Tables that are put together in the place of an expression; of two entries the last counts."""
         return self._table(node, [(None, each) for each in tables])
-
-    def of_parts(self, node: ast.expr, elements: Sequence[ast.expr]) -> Value:
-        """These expressions as a list, in the place of another one."""
-        return self._list(node, elements)
-
-    def of_slice(self, node: ast.Subscript, owner: Several, evaluated: Evaluated) -> Value:
-        """`names[1:]` of a list that is written out."""
-        assert isinstance(node.slice, ast.Slice)
-        ends = [None if each is None else evaluated(each) for each in (node.slice.lower, node.slice.upper)]
-        given = [each.value for each in ends if isinstance(each, Constant)]
-        numbers = [each for each in given if isinstance(each, int)]
-        starred = any(isinstance(each, ast.Starred) for each in owner.node.elts)
-        if starred or node.slice.step is not None or len(numbers) + ends.count(None) < 2:
-            return UNKNOWN
-        first = numbers[0] if ends[0] is not None else None
-        last = numbers[-1] if ends[1] is not None else None
-        return self._list(node, owner.node.elts[first:last], owner.node)
 
     def of_words(self, node: ast.expr, found: Sequence[str]) -> Value:
         """The words of a text, as a list."""
@@ -709,7 +693,6 @@ def canonical_name(name: str) -> str:
 
 # How a program becomes distributed, and what wraps its models: by library.
 
-
 INIT_PROCESS_GROUP = "torch.distributed.init_process_group"
 DDP = "torch.nn.parallel.DistributedDataParallel"
 FSDP = "torch.distributed.fsdp.FullyShardedDataParallel"
@@ -752,7 +735,7 @@ def is_set_by_method(store: Binding) -> bool:
 def is_in_function_of(environment: Environment, node: ast.expr) -> bool:
     """Whether a node stands in the function whose parameters the environment holds."""
     function = function_of_parameter(next(iter(environment)))
-    scope = scope_of(node).function
+    scope = scope_of(node).function if node.__dict__.get(SCOPE) else None  # Of a literal that was made.
     while scope is not None and scope.node is not function:
         scope = None if scope.parent is None else scope.parent.function
     return scope is not None

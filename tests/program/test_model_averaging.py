@@ -69,5 +69,5 @@ def test_what_is_given_figures_averages_no_models(program: ReadProgram, text: st
     assert not averages_models(program(START + text))
 
 
-def test_of_a_function_that_is_set_from_itself_nobody_knows_what_it_is_given(program: ReadProgram) -> None:
-    assert averages_models(program(START + "while more:\n    mean = mean\n    a = b\n    b = a\nmean(a)"))
+def test_a_function_that_is_set_from_itself_is_called_by_its_name(program: ReadProgram) -> None:
+    assert not averages_models(program(START + "while more:\n    mean = mean\n    a = b\n    b = a\nmean(a)"))

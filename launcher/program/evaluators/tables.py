@@ -12,7 +12,7 @@ from math import inf
 
 from launcher.program.bindings import Arm, branch_arms, last_that_surely_run
 from launcher.program.evaluators.whole import WholeEvaluation
-from launcher.program.index import Binding, BindingKind, last_name, scope_of
+from launcher.program.index import Binding, BindingKind, file_of, last_name, scope_of
 from launcher.program.values import (
     RANK_VARIABLES,
     UNKNOWN,
@@ -21,6 +21,7 @@ from launcher.program.values import (
     Dictionary,
     Environment,
     External,
+    Instance,
     Made,
     Several,
     Value,
@@ -38,6 +39,7 @@ class TableEvaluator:
     def __init__(self, evaluation: WholeEvaluation) -> None:
         """Nothing is evaluated before somebody asks."""
         self.evaluation = evaluation
+        self._set_on: dict[str, list[Binding]] | None = None
 
     def item(self, owner: ast.expr, key: str, environment: Environment | None) -> Value:
         """What `owner[key]` is: as the dictionary is written, or as it is set on it later."""
@@ -49,6 +51,12 @@ class TableEvaluator:
         return self._of_several((table,), owner, key, None)
 
     def _of_several(
+        self, whole: tuple[Value, ...], owner: ast.expr, key: str, environment: Environment | None
+    ) -> Value:
+        found = self._known_of_several(whole, owner, key, environment)
+        return self._objects_set(owner) if found is UNKNOWN else found
+
+    def _known_of_several(
         self, whole: tuple[Value, ...], owner: ast.expr, key: str, environment: Environment | None
     ) -> Value:
         entries = [self.entry(each, key, environment) for each in whole]
@@ -148,11 +156,23 @@ class TableEvaluator:
         return None if made in found else [*found, *others]
 
     def any_item(self, owner: ast.expr, whole: Value, environment: Environment | None) -> Value:
-        """One of the entries of a table that is written out, and gets no others."""
+        """One of the entries of a table, by a key that is not known."""
         pairs = pairs_of(whole, self.evaluation.value) if isinstance(whole, Dictionary) else None
-        if not pairs or last_name(owner) in self.evaluation.files.grown:
-            return UNKNOWN
-        return joined(self.evaluation.value(each, environment) for _, each in pairs)
+        values = [self.evaluation.value(each, environment) for _, each in pairs or ()]
+        if pairs and last_name(owner) not in self.evaluation.files.grown:
+            return joined(values)
+        return joined([*values, self._objects_set(owner)]) if _are_objects(values) else UNKNOWN
+
+    def _objects_set(self, owner: ast.expr) -> Value:
+        """The functions and objects that a table of this name gets below calculated keys."""
+        if self._set_on is None:
+            self._set_on = {}
+            for file in self.evaluation.files.files:
+                for binding in file.set_items.get("", ()):
+                    self._set_on.setdefault(binding.name, []).append(binding)
+        stored = self._set_on.get(last_name(owner) or "", ())
+        values = [self.evaluation.value_of_binding(each, None) for each in stored]
+        return joined(values) if _are_objects(values) else UNKNOWN
 
     def read(self, call: ast.Call, environment: Environment | None) -> Value | None:
         """What `table.get(key, default)` gives; None for all other calls."""
@@ -162,6 +182,11 @@ class TableEvaluator:
         key = self.evaluation.value(call.args[0], environment) if call.args else UNKNOWN
         owner = self.evaluation.value(function.value, environment)
         name = key.value if isinstance(key, Constant) else None
+        if isinstance(owner, Several) and function.attr == "pop":
+            return self.evaluation.any_element(function.value, owner)
+        if isinstance(owner, Dictionary) and call.args and function.attr == "get" and name is None:
+            found = self.any_item(function.value, owner, environment)
+            return None if found is UNKNOWN else found
         if not isinstance(owner, Dictionary) or not isinstance(name, str):
             return None
         found = self.item(function.value, name, environment)
@@ -177,6 +202,8 @@ class TableEvaluator:
             return self.evaluation.attributes.member_of(owner.definition, key)
         if isinstance(owner, Defined) and isinstance(owner.node, ast.ClassDef):  # A structured configuration.
             return self.evaluation.attributes.member_of(owner.node, key, bound=False)
+        if isinstance(owner, Instance) and owner.name == "globals":
+            return self.evaluation.any_of(file_of(owner.call).module.bindings.get(key, ()), None)
         if isinstance(owner, Several) and (pairs := pairs_of(owner, self.evaluation.value)) is not None:
             return self.evaluation.value(dict(pairs)[key], environment) if key in dict(pairs) else None
         being_evaluated = self.evaluation.being_evaluated
@@ -200,6 +227,12 @@ class TableEvaluator:
             elif known.value == key:
                 return self.evaluation.value(value, environment)
         return None
+
+
+def _are_objects(values: Sequence[Value]) -> bool:
+    """Whether all of these are functions, classes or objects."""
+    kinds = Defined | Made | Instance | External
+    return all(isinstance(part, kinds) for each in values for part in alternatives(each))
 
 
 def _as_read(table: ast.AST) -> ast.expr:

@@ -7,7 +7,8 @@ from collections.abc import Sequence
 from typing import Protocol
 
 from launcher.program.call_graph import CallGraph
-from launcher.program.index import Binding, FileIndex, FunctionNode, ProgramFiles
+from launcher.program.index import Binding, FunctionNode, ProgramFiles
+from launcher.program.objects.imported_names import ImportedNames
 from launcher.program.values import Dictionary, Environment, Value, WrittenTables
 
 
@@ -48,6 +49,7 @@ class WholeEvaluation(Protocol):
 
     files: ProgramFiles
     callers: CallGraph
+    imports: ImportedNames
     written: WrittenTables
     being_evaluated: set[ast.AST]
 
@@ -78,10 +80,6 @@ class WholeEvaluation(Protocol):
         """What one binding gives its name."""
         ...
 
-    def external(self, name: str) -> Value:
-        """A thing of a library."""
-        ...
-
-    def through_star(self, file: FileIndex, name: str, depth: int = 5) -> Value:
-        """What a module has by this name of another one that it imports with `*`."""
+    def any_element(self, listed: ast.expr, value: Value) -> Value:
+        """One of the objects of a list."""
         ...

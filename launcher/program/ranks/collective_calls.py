@@ -8,12 +8,11 @@ calls of a library are collectives, and where their group stands among the argum
 from __future__ import annotations
 
 import ast
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
 
 from launcher.frozen import frozen
-from launcher.program.call_graph import bind_arguments
 from launcher.program.dataflow import (
     all_arguments,
     argument_of,
@@ -34,6 +33,8 @@ from launcher.program.index import (
     statement_of,
     with_enclosing_statements,
 )
+from launcher.program.objects.bound_arguments import bind_arguments
+from launcher.program.objects.handed_back import is_run_in_thread
 from launcher.program.program import Program
 from launcher.program.ranks.sharded_models import Gathering, ShardedModels
 from launcher.program.ranks.truths import Guard
@@ -212,10 +213,13 @@ class CollectiveCalls:
         if (method := self.paths.methods.get(call)) is not None:
             return [(method, None)], True
         values = alternatives(self.program.evaluation.value(call.func, environment))
+        if is_run_in_thread(values[0]):
+            named = [each.value for each in call.keywords if each.arg == "target"] or call.args[:1]
+            values = alternatives(self.program.value(named[0])) if named else values
         defined = [each for each in values if isinstance(each, Defined)]
         if not defined and values == (UNKNOWN,) and self.paths.contains(statement_of(call)):
-            named = self._methods_of_name(call)
-            return [(each, None) for each in named], bool(named)
+            by_name = self._methods_of_name(call)
+            return [(each, None) for each in by_name], bool(by_name)
         found = [each for each in (self._called(value, call, environment) for value in defined) if each]
         return found, len(values) == 1 or self._belongs_to_loop(call.func)
 
@@ -270,7 +274,9 @@ class CollectiveCalls:
             )
             return None if made is None else (made, None)
         runs_elsewhere = node in file_of(node).yields_of and not _is_context_manager(node)
-        if isinstance(node, ast.AsyncFunctionDef) or (runs_elsewhere and not _is_consumed(call)):
+        awaited = isinstance(parent_of(call), ast.Await) or _is_given_to(call, _RUNNING)
+        elsewhere = not awaited if isinstance(node, ast.AsyncFunctionDef) else runs_elsewhere
+        if elsewhere and not _is_consumed(call):
             return None  # Its body runs elsewhere.
         inside = evaluation.calls.environment_of(value, call, environment) or {}
         known = {
@@ -488,6 +494,7 @@ class CollectivePaths:
         function = scope_of(call).function
         if function is not None and isinstance(function.node, FunctionNode):
             yield from self._unnamed_calls(function.node)
+            yield from self.program.evaluation.callers.calls_as_kept(function.node)
         name = _enclosing_function_name(call)
         if name is not None and name not in self._named:
             self._named.add(name)
@@ -547,6 +554,8 @@ class CollectivePaths:
         if not isinstance(call, ast.Call) or call.func is use:
             return
         called = self.program.value(call.func)
+        if is_run_in_thread(called):
+            yield call
         if not isinstance(called, Defined) or isinstance(called.node, ast.ClassDef):
             return
         yield call
@@ -566,12 +575,21 @@ _CALLED_ON_OBJECTS = ("__call__", "forward")
 _CONSUMERS = frozenset({"list", "tuple", "set", "dict", "sum", "min", "max", "sorted"})
 
 
+_RUNNING = frozenset({"run", "run_until_complete", "create_task", "gather"})
+"""What runs the function of asyncio that it is given."""
+
+
 def _is_consumed(generator: ast.Call) -> bool:
     """Whether all that a generator yields is taken where it is called."""
     around = parent_of(generator)
-    if isinstance(around, ast.Call):
-        return last_name(around.func) in _CONSUMERS and around.args[:1] == [generator]
-    return isinstance(around, ast.For) and around.iter is generator
+    taken = isinstance(around, ast.For) and around.iter is generator
+    return taken or isinstance(around, ast.YieldFrom) or _is_given_to(generator, _CONSUMERS)
+
+
+def _is_given_to(call: ast.Call, names: Collection[str]) -> bool:
+    """Whether what a call gives is the first argument of something with one of these last names."""
+    around = parent_of(call)
+    return isinstance(around, ast.Call) and last_name(around.func) in names and around.args[:1] == [call]
 
 
 def _enclosing_function_name(call: ast.Call) -> str | None:

@@ -22,12 +22,14 @@ from launcher.program.index import (
     parent_of,
     scope_of,
 )
+from launcher.program.objects.empty_methods import does_nothing
 from launcher.program.program import Program, joining_calls
 from launcher.program.ranks.guards import Guards, branches_leaving_before, is_in_body
 from launcher.program.ranks.reachability import Reachability, is_answered_too_early
 from launcher.program.ranks.truths import Guard, Truth, narrowest, negate
 from launcher.program.ranks.uniformity import Uniformity
 from launcher.program.values import (
+    MAIN_PROCESS_DECORATORS,
     Constant,
     Defined,
     External,
@@ -37,19 +39,6 @@ from launcher.program.values import (
     alternatives,
     library_names,
 )
-
-_PLAIN_DECORATORS = (
-    "torch.no_grad",
-    "torch.inference_mode",
-    "torch.enable_grad",
-    "torch.distributed.elastic.multiprocessing.errors.record",
-    "staticmethod",
-    "classmethod",
-    "hydra.main",
-    "functools.cache",
-    "functools.lru_cache",
-)
-"""Decorators after which every rank still runs the function."""
 
 _RANK_WORDS = ("rank", "main", "master", "primary", "chief", "lead", "root", "node", "host")
 """In the names of what may be true on one rank alone, and also differ between hosts as an option."""
@@ -245,8 +234,11 @@ class Participants:
     def keeps_every_rank(self, decorator: ast.expr) -> bool:
         """Whether a decorated function is still run by every rank that calls it."""
         value = self.program.value(decorator)
-        plain = isinstance(value, External | Instance) and value.name in _PLAIN_DECORATORS
-        return plain or self.program.analysis(Guards).lets_all_call(decorator)
+        if isinstance(value, External | Instance):  # A library's, but one that says for which rank it is.
+            last = value.name.rpartition(".")[2].lower()
+            words = () if last == "main" else _RANK_WORDS
+            return value.name not in MAIN_PROCESS_DECORATORS and not any(each in last for each in words)
+        return self.program.analysis(Guards).lets_all_call(decorator)
 
     def _ranks_entering(self, function: FunctionNode) -> Truth:
         if function not in self._functions:
@@ -269,12 +261,38 @@ class Participants:
         if not calls:
             return self._unseen if sites is None else None
         found = [True if call in self._spawning else self.ranks_running(call) for call in calls]
+        taking = self._ranks_taking(function, [site.call for site in seen])
+        if taking is not None:
+            found = [_intersect(each, taking) for each in found]
+        elif any(each.is_chosen and self._may_be_nothing(each.call) for each in seen):
+            return None  # The others have a function that does nothing, by a test that nobody sees.
         if True in found:
             return True
         guards = [each for each in found if isinstance(each, Guard)]
         if None in found or not guards:
             return None
         return guards[0]
+
+    def _may_be_nothing(self, call: ast.Call) -> bool:
+        """Whether what is called may as well be a function that does nothing."""
+        functions = (getattr(each, "node", None) for each in alternatives(self.program.value(call.func)))
+        return any(isinstance(each, FunctionNode) and does_nothing(each) for each in functions)
+
+    def _ranks_taking(self, function: FunctionNode, calls: Iterable[ast.Call]) -> Guard | None:
+        """The ranks on which alone a function is made, or given to what calls it by another name, as in
+        `save = write if rank == 0 else skip`."""
+        name = getattr(function, "name", "")
+        inner = isinstance(function, ast.Lambda) or scope_of(function).function is not None
+        uses: list[ast.AST] = [function] if inner else []
+        if not uses and any(last_name(each.func) != name for each in calls):
+            files = self.program.mentioning(name)
+            named = [each.get(name, ()) for file in files for each in (file.names, file.attributes)]
+            uses = [use for some in named for use in some if getattr(parent_of(use), "func", None) is not use]
+        truth = self.program.analysis(Guards).truth
+        keys = [each.func.slice for each in calls if isinstance(each.func, ast.Subscript)]
+        found = [self.ranks_running(each) for each in uses] + [truth(each) for each in keys]
+        guards = [each for each in found if isinstance(each, Guard)]
+        return guards[0] if guards and len(guards) >= max(len(uses), 1) else None
 
     def _makers_of_field(self, factory: FunctionNode) -> list[ast.Call]:
         """The calls of dataclasses that run the factory of a field, where it is handed to nothing else."""

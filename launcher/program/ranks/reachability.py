@@ -29,10 +29,11 @@ from launcher.program.index import (
     function_of_parameter,
     is_main_guard,
     last_name,
-    nodes_within,
     parent_of,
     scope_of,
 )
+from launcher.program.objects.calculated_names import beginnings_of_calculated_names
+from launcher.program.objects.nodes import nodes_within
 from launcher.program.program import Program, joining_calls
 from launcher.program.ranks.guards import Guards
 from launcher.program.values import (
@@ -75,6 +76,7 @@ class Reachability:
         self.program = program
         self._found = set[ast.AST]()
         self._coming = _reached_definitions(program)
+        self._calculated = beginnings_of_calculated_names(program)
 
     def _is_reached(self, definition: ast.AST) -> bool:
         """Whether the entry may come to a definition: it is looked for only until it is found."""
@@ -173,7 +175,7 @@ class Reachability:
             return False
         if any(ast.unparse(each) != "object" for each in owner.bases):
             return False
-        if method.name.startswith("__") or self._is_found_by_text:
+        if method.name.startswith(("__", *self._calculated)) or self._is_found_by_text:
             return False
         is_named = any(
             method not in ancestors(each) and self.reaches(each)
@@ -227,14 +229,13 @@ def runs_once(program: Program, node: ast.AST, depth: int = 6) -> bool:
     scope = scope_of(node).function
     if scope is None:
         return True
-    if (
-        not isinstance(scope.node, ast.FunctionDef)
-        or scope.node.decorator_list
-        or class_of(scope.node) is not None
-    ):
+    function = scope.node
+    if not isinstance(function, ast.FunctionDef) or function.decorator_list or class_of(function):
         return False
-    sites = program.evaluation.callers.call_sites(scope.node)
-    return sites is not None and len(sites) == 1 and runs_once(program, sites[0].call, depth - 1)
+    sites = program.evaluation.callers.call_sites(function)
+    if sites is None or len(sites) != 1 or sites[0].arguments is None:  # A library may call it each time.
+        return False
+    return runs_once(program, sites[0].call, depth - 1)
 
 
 def _reached_definitions(program: Program) -> Iterator[ast.AST]:
@@ -541,11 +542,12 @@ class _CalledFunctions:
 
 def _is_called_anew(program: Program, function: FunctionNode, deepest: int, known: Known) -> bool:
     sites = program.evaluation.callers.call_sites(function)
-    if sites:
-        return any(surely_runs(program, site.call, deepest - 1, known) for site in sites)
-    return (
-        sites is None and any(_is_handed_to_a_caller(program, function, deepest, known))
-    ) or _is_called_as_hook(program, function, deepest, known)
+    sure = [each.call for each in sites or () if not each.is_chosen]
+    if any(surely_runs(program, call, deepest - 1, known) for call in sure):
+        return True
+    return any(_is_handed_to_a_caller(program, function, deepest, known)) or (
+        not sites and _is_called_as_hook(program, function, deepest, known)
+    )
 
 
 def _is_called_as_hook(program: Program, function: FunctionNode, deepest: int, known: Known) -> bool:

@@ -7,7 +7,6 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cached_property
 from types import MappingProxyType
 
-from launcher.program.call_graph import bind_arguments
 from launcher.program.dataflow import (
     all_arguments,
     argument_of,
@@ -27,6 +26,7 @@ from launcher.program.index import (
     parameters_of,
     scope_of,
 )
+from launcher.program.objects.bound_arguments import bind_arguments
 from launcher.program.program import Program
 from launcher.program.ranks.reachability import DEFINITIONS, Reachability
 from launcher.program.values import (

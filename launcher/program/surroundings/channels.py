@@ -10,7 +10,8 @@ import re
 from collections.abc import Iterator
 
 from launcher.frozen import frozen
-from launcher.program.index import ancestors, is_main_guard, last_name, nodes_within, parent_of
+from launcher.program.index import ancestors, is_main_guard, last_name, parent_of
+from launcher.program.objects.nodes import nodes_within
 from launcher.program.program import Program
 from launcher.program.spellings import NOT_WRITTEN, spellings
 from launcher.program.surroundings.options import as_attribute

@@ -20,7 +20,8 @@ from launcher.failure_modes.model import Finding, Path, Severity, Stage
 from launcher.failure_modes.registry import finds
 from launcher.jobs.specification import JobSpec, Strategy
 from launcher.program.dataflow import text_beginning
-from launcher.program.index import ancestors, file_of, last_name, nodes_within, parent_of
+from launcher.program.index import ancestors, file_of, last_name, parent_of
+from launcher.program.objects.nodes import nodes_within
 from launcher.program.program import Program
 from launcher.program.ranks.reachability import surely_runs
 from launcher.program.surroundings.channels import option_with_default

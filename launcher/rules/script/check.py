@@ -22,7 +22,8 @@ from launcher.failure_modes import job_file, registry, training_script
 from launcher.failure_modes.model import ALWAYS_COUNTED, FailureMode, Finding, Location, Severity, Stage
 from launcher.failure_modes.registry import CATALOGUE, REGISTRY, finds
 from launcher.frozen import frozen
-from launcher.program.index import FileIndex, Unread, nodes_within
+from launcher.program.index import FileIndex, Unread
+from launcher.program.objects.nodes import nodes_within
 from launcher.program.program import Program
 from launcher.program.ranks.reachability import Known, Reachability, never_runs
 from launcher.rules import training_compiler
@@ -35,10 +36,6 @@ from launcher.rules.script import (
     gradients,
     process_groups,
     processes,
-)
-from launcher.rules.script.collectives import (
-    collectives_are_run_by_every_rank,
-    no_collectives_in_exception_handlers,
 )
 from launcher.rules.script.configuration_files import words_of
 from launcher.rules.script.data.data_files import channels_are_there, listings_are_sorted
@@ -90,8 +87,8 @@ DATA_JOB_RULES = (workers_have_cpus, prefetched_batches_have_memory, channels_ar
 
 
 RULES: tuple[Callable[[Program], Iterator[Finding]], ...] = (
-    collectives_are_run_by_every_rank,
-    no_collectives_in_exception_handlers,
+    collectives.collectives_are_run_by_every_rank,
+    collectives.no_collectives_in_exception_handlers,
     *environment.ENVIRONMENT_RULES,
     *topology.TOPOLOGY_RULES,
     *process_groups.BACKEND_RULES,

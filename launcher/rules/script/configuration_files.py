@@ -22,7 +22,8 @@ from typing import TYPE_CHECKING, Any
 from launcher.failure_modes.model import Location
 from launcher.frozen import frozen
 from launcher.program.dataflow import argument_of, constant_argument, origins
-from launcher.program.index import file_of, last_name, nodes_within
+from launcher.program.index import file_of, last_name
+from launcher.program.objects.nodes import nodes_within
 from launcher.program.program import NOT_LOOKED_INTO, Program
 from launcher.program.values import Constant, like
 from launcher.text.regular_files import read_regular

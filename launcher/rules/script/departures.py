@@ -25,12 +25,12 @@ from launcher.program.index import (
     is_attribute_of_self,
     is_property,
     last_name,
-    nodes_within,
     parameters_of,
     parent_of,
     scope_of,
     statement_of,
 )
+from launcher.program.objects.nodes import nodes_within
 from launcher.program.program import Program, joining_calls
 from launcher.program.ranks.divergence import collectives_run_by
 from launcher.program.ranks.guards import Guards

@@ -20,7 +20,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeGuard, TypeVar, cast
+from typing import TYPE_CHECKING, TypeVar, cast
 
 from launcher.cluster.instances import instance_facts
 from launcher.failure_modes.model import (
@@ -372,17 +372,13 @@ def remove_keyword(call: ast.Call, name: str) -> Edit | None:
     return None if "#" in text[start:end] else Edit(str(file.path), start, end, "")
 
 
-# Fixes that change what a script does: which ranks run a statement, and that the group is destroyed.
-
-
-_PROCESS_STARTERS = ("spawn", "start_processes", "Process", "notebook_launcher")
-"""Calls by which other processes than this one make the group."""
+# Fixes that change what a script does: which ranks run a statement.
 
 
 def guard_by_rank_zero(call: ast.Call) -> Fix | None:
     """A call that is a statement of its own, on rank 0 alone, where the file names torch.distributed."""
     statement = parent_of(call)
-    dist = _torch_distributed(call)
+    dist = name_of_torch_distributed(call)
     if not isinstance(statement, ast.Expr) or dist is None:
         return None
     edits = indent_below(statement, f"if {dist}.get_rank() == 0:")
@@ -396,29 +392,7 @@ def move_to_every_rank(call: ast.Call) -> Fix | None:
     return None if edit is None else Fix(False, (edit,))
 
 
-def destroy_group_at_end(program: Program, group: ast.Call) -> Fix | None:
-    """The group's end as the last lines under the main guard, in a program of one process a rank."""
-    if any(name in file.calls_of for file in program.files for name in _PROCESS_STARTERS):
-        return None
-    guard = program.entry.tree.body[-1]
-    dist = _torch_distributed(guard)
-    if not _is_main_guard(guard) or dist is None:
-        return None
-    last = guard.body[-1]
-    if not isinstance(last, ast.Expr) or statement_of(group) is last:
-        return None
-    step = "\t" if Places(program.entry).indentation(last).startswith("\t") else "    "
-    edit = insert_after(last, f"if {dist}.is_initialized():", f"{step}{dist}.destroy_process_group()")
-    return None if edit is None else Fix(False, (edit,))
-
-
-def _is_main_guard(statement: ast.stmt) -> TypeGuard[ast.If]:
-    return (
-        isinstance(statement, ast.If) and "__main__" in ast.unparse(statement.test) and not statement.orelse
-    )
-
-
-def _torch_distributed(place: ast.AST) -> str | None:
+def name_of_torch_distributed(place: ast.AST) -> str | None:
     """How torch.distributed is called in a place, by an import at the head of the file."""
     scope = scope_of(place)
     names = {}

@@ -9,13 +9,13 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import cache, partial
 from typing import TypeGuard
 
 from launcher.failure_modes import ddp
 from launcher.failure_modes.model import Finding, Severity, Stage
 from launcher.failure_modes.registry import finds
 from launcher.frozen import frozen
-from launcher.program.call_graph import bind_arguments
 from launcher.program.dataflow import (
     all_arguments,
     argument_of,
@@ -38,6 +38,7 @@ from launcher.program.index import (
     parent_of,
     scope_of,
 )
+from launcher.program.objects.bound_arguments import bind_arguments
 from launcher.program.program import Program
 from launcher.program.ranks.guards import Guards, ends_block
 from launcher.program.ranks.training_loops import calls_in, iterated_object, makes_ranks_agree
@@ -78,8 +79,9 @@ def forward_is_alike_on_every_rank(program: Program) -> Iterator[Finding]:
     rank and in every step. Source: torch's notes on DDP.
     """
     trains = any("backward" in file.calls_of for file in program.files)
+    calls_of = cache(partial(_calls_of_model, program))
     for definition, wrapper in _wrapped_classes(program):
-        calls = _calls_of_model(program, wrapper)
+        calls = calls_of(wrapper)
         for held in _classes_within(program, definition, set()):
             for forward in _methods_of_forward(held):
                 if any(makes_ranks_agree(each) for each in calls_in(forward)):

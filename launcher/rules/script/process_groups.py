@@ -7,9 +7,10 @@ import re
 from collections.abc import Iterator
 from datetime import timedelta
 from functools import partial
+from typing import TypeGuard
 
 from launcher.failure_modes import ddp, distribution
-from launcher.failure_modes.model import Finding, Severity, Stage
+from launcher.failure_modes.model import Finding, Fix, Severity, Stage
 from launcher.failure_modes.registry import finds
 from launcher.program.dataflow import (
     Known,
@@ -29,6 +30,7 @@ from launcher.program.index import (
     last_name,
     parent_of,
     scope_of,
+    statement_of,
 )
 from launcher.program.process_environment import changed_variables, rank_starts, variables_in
 from launcher.program.program import Program, imports_the_unknown, joining_calls
@@ -58,7 +60,15 @@ from launcher.program.values import (
 from launcher.rules.script.data.downloads import fetches
 from launcher.rules.script.data.loaders import Loaders, loops_over_something
 from launcher.rules.script.default_values import default_constant, default_number
-from launcher.rules.script.findings import JobRun, ScriptSubject, destroy_group_at_end, finding_at, related_at
+from launcher.rules.script.findings import (
+    JobRun,
+    Places,
+    ScriptSubject,
+    finding_at,
+    insert_after,
+    name_of_torch_distributed,
+    related_at,
+)
 from launcher.rules.script.starts.topology import asks_the_launcher
 
 SHORT_TIMEOUT = 300
@@ -326,8 +336,34 @@ def groups_are_destroyed(program: Program) -> Iterator[Finding]:
             call,
             "the process group that is made here is never destroyed: a rank that exits with operations "
             "pending may keep another one from exiting",
-            fix=destroy_group_at_end(program, call),
+            fix=_destroy_group_at_end(program, call),
         )
+
+
+_PROCESS_STARTERS = ("spawn", "start_processes", "Process", "notebook_launcher")
+"""Calls by which other processes than this one make the group."""
+
+
+def _destroy_group_at_end(program: Program, group: ast.Call) -> Fix | None:
+    """The group's end as the last lines under the main guard, in a program of one process a rank."""
+    if any(name in file.calls_of for file in program.files for name in _PROCESS_STARTERS):
+        return None
+    guard = program.entry.tree.body[-1]
+    dist = name_of_torch_distributed(guard)
+    if not _is_main_guard(guard) or dist is None:
+        return None
+    last = guard.body[-1]
+    if not isinstance(last, ast.Expr) or statement_of(group) is last:
+        return None
+    step = "\t" if Places(program.entry).indentation(last).startswith("\t") else "    "
+    edit = insert_after(last, f"if {dist}.is_initialized():", f"{step}{dist}.destroy_process_group()")
+    return None if edit is None else Fix(False, (edit,))
+
+
+def _is_main_guard(statement: ast.stmt) -> TypeGuard[ast.If]:
+    return (
+        isinstance(statement, ast.If) and "__main__" in ast.unparse(statement.test) and not statement.orelse
+    )
 
 
 def _is_destroyed(program: Program) -> bool:

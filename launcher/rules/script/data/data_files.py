@@ -12,10 +12,10 @@ from launcher.program.dataflow import argument_of, origins, parts_of
 from launcher.program.index import (
     file_of,
     last_name,
-    nodes_within,
     parent_of,
     scope_of,
 )
+from launcher.program.objects.nodes import nodes_within
 from launcher.program.process_environment import is_for_one_host
 from launcher.program.program import Program
 from launcher.program.ranks.training_loops import shares_its_result

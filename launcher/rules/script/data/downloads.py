@@ -540,6 +540,7 @@ class _Paths:
         self.makers = {each.name for call in made for each in ancestors(call) if isinstance(each, _NAMED)}
         self.uniformity = program.analysis(Uniformity)
         self.is_lenient = False
+        self._alike: dict[tuple[ast.expr, bool], bool] = {}
         # A program that is started is mostly a tool, and no parent of ranks.
         self.spawns = frozenset(
             each
@@ -619,7 +620,11 @@ class _Paths:
 
     def _is_alike(self, test: ast.expr) -> bool:
         """Whether all ranks of a host have one answer, or most likely have."""
-        return self._is_surely_alike(test) or (self.is_lenient and self._hints_at_no_process(test))
+        key = test, self.is_lenient
+        if key not in self._alike:
+            surely = self._is_surely_alike(test)
+            self._alike[key] = surely or (self.is_lenient and self._hints_at_no_process(test))
+        return self._alike[key]
 
     def _is_surely_alike(self, test: ast.expr) -> bool:
         """Whether a test always holds, or asks for names or files."""

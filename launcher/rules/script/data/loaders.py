@@ -7,12 +7,12 @@ sampler and tell it the epoch.
 from __future__ import annotations
 
 import ast
+import builtins
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from enum import Enum
 from functools import cached_property
 
-from launcher.program.call_graph import bind_arguments
 from launcher.program.dataflow import (
     all_arguments,
     argument_of,
@@ -32,15 +32,17 @@ from launcher.program.index import (
     parent_of,
     scope_of,
 )
+from launcher.program.objects.bound_arguments import bind_arguments
 from launcher.program.program import Program, is_of_a_library, write_out_unpacked
 from launcher.program.ranks.participants import Closure, Participants
 from launcher.program.ranks.training_loops import calls_in
-from launcher.program.surroundings.loader_classes import LOADER, SAMPLER, class_of_torch
+from launcher.program.surroundings.loader_classes import LOADER, SAMPLER
 from launcher.program.surroundings.options import DefaultRun
 from launcher.program.values import (
     LIBRARY_TABLES,
     Constant,
     Defined,
+    Dictionary,
     External,
     Instance,
     Made,
@@ -93,6 +95,10 @@ _WRAPPED = frozenset(
         "enumerate",
         "iter",
         "itertools.islice",
+        "itertools.chain",
+        "itertools.cycle",
+        "map",
+        "filter",
         "rich.progress.track",
         "reversed",
         *(each for each in _LOOKERS if "tqdm" in each),
@@ -145,9 +151,7 @@ class Loaders:
         is the same for who uses it."""
         program, last = self.program, kind.rpartition(".")[2]
         found = dict.fromkeys(call for call, _ in program.calls(kind))
-        own = (each for file in program.files for each in file.classes if each.bases)
-        lasts = {each.name for each in own if class_of_torch(each, program.value) == kind}
-        lasts |= {name for file in program.files for name in file.mentioned if name.endswith(last)}
+        lasts = {name for file in program.files for name in file.mentioned if name.endswith(last)}
         for name in sorted(program.known_as(lasts)):
             for call in (each for file in program.files for each in file.calls_of.get(name, ())):
                 made = alternatives(program.value(call))
@@ -293,9 +297,10 @@ class Loaders:
         given = [
             call.args[0] for call in calls_in(definition) if last_name(call.func) == "iter" and call.args
         ]
+        attributes = self.program.evaluation.attributes
         for name in ("__iter__", "__next__"):
-            method = method_of(definition, name)
-            loops = [*ast.walk(method)] if method is not None else []
+            methods = [each.node for each in attributes.bindings_in_class(definition, name)]
+            loops = [each for method in methods for each in ast.walk(method)]
             given += [each.iter for each in loops if isinstance(each, ast.For)]
             given += [each.value for each in loops if isinstance(each, ast.YieldFrom)]
         over = [self.looped_over(each, depth) for each in given]
@@ -304,20 +309,32 @@ class Loaders:
     def unwrapped(self, node: ast.expr) -> ast.expr:
         """What is looped over, without enumerate, tqdm and the like."""
         for _ in range(_DEEPEST):
-            if isinstance(node, ast.Name | ast.Attribute):  # `bar = tqdm(loader)`
-                made = self.program.value(node)
-                if isinstance(made, Instance) and made.name in _WRAPPED and made.item is None:
-                    node = made.call
-            if not isinstance(node, ast.Call):
+            inner = self._wrapped_in(node)
+            if inner is None:
                 break
-            called = self.program.value(node.func)
-            if isinstance(called, External) and called.name in _WRAPPED and node.args:
-                node = node.args[0]
-            elif isinstance(called, Defined) and (inner := _passed_through(called, node)) is not None:
-                node = inner
-            else:
-                break
+            node = inner
         return node
+
+    def _wrapped_in(self, node: ast.expr) -> ast.expr | None:
+        """What gives its elements to what is looped over; None where that is the loader, or unknown."""
+        if isinstance(node, ast.GeneratorExp):
+            return node.generators[0].iter
+        made = self.program.value(node)
+        if isinstance(node, ast.Name | ast.Attribute):  # `bar = tqdm(loader)`
+            if isinstance(made, Instance) and made.name in _WRAPPED and made.item is None:
+                return made.call
+            begun = [each for each in origins(self.program, node) if each is not node]
+            if len(begun) == 1 and isinstance(begun[0], ast.GeneratorExp):
+                return begun[0]
+        if not isinstance(node, ast.Call):
+            return None
+        called = self.program.value(node.func)
+        if isinstance(called, External) and called.name in _WRAPPED and node.args:
+            return node.args[1 if called.name == "map" and len(node.args) > 1 else 0]
+        if isinstance(called, External) and called.name == "zip":
+            over = [each for each in node.args if self.resolved(self.unwrapped(each))]
+            return over[0] if over else None
+        return _passed_through(called, node) if isinstance(called, Defined) else None
 
     @cached_property
     def handed_over(self) -> frozenset[ast.Call]:
@@ -338,10 +355,14 @@ class Loaders:
 
     def _leaves_alone(self, call: ast.Call) -> bool:
         values = alternatives(self.program.value(call.func))
+        owner = self.program.value(call.func.value) if isinstance(call.func, ast.Attribute) else None
+        if isinstance(owner, Dictionary):
+            return True
         if isinstance(call.func, ast.Attribute) and call.func.attr == "append":
             return isinstance(call.func.value, ast.Name) and self._is_only_kept(call.func.value)
         return all(
-            isinstance(each, Defined) or (isinstance(each, External) and _only_looks(each.name))
+            isinstance(each, Defined | Made)
+            or (isinstance(each, External | Instance) and _only_looks(each.name))
             for each in values
         )
 
@@ -564,25 +585,32 @@ def _begun(program: Program, call: ast.Call) -> ast.expr | None:
 
 def _only_looks(name: str) -> bool:
     """Whether a function of a library leaves a loader that it is given as it is: one that shows how far a
-    loop is, or one of a library that knows nothing of ranks."""
-    return name in _LOOKERS or is_of_a_library(name)
+    loop is, or one of Python's own or of a library that knows nothing of ranks."""
+    return name in _LOOKERS or is_of_a_library(name) or hasattr(builtins, name.partition(".")[0])
 
 
 def _passed_through(called: Defined, call: ast.Call) -> ast.expr | None:
     """What a generator of the program gives on, element by element: the argument of `log_every(loader, 10)`,
     or what it knows itself, as `self.loader`."""
     function = called.node
-    if not isinstance(function, ast.FunctionDef):
-        return None
-    loops = {
-        next((each for each in ancestors_in_function(node) if isinstance(each, ast.For | ast.While)), None)
-        for node in file_of(function).yields_of.get(function, ())
-    }
-    loop = loops.pop() if len(loops) == 1 else None
-    if not isinstance(loop, ast.For):
+    over = _yielded_from(function) if isinstance(function, ast.FunctionDef) else None
+    if over is None or isinstance(function, ast.ClassDef):
         return None
     arguments = bind_arguments(function, call, called.owner is not None) or {}
-    return arguments.get(loop.iter.id, loop.iter) if isinstance(loop.iter, ast.Name) else loop.iter
+    return arguments.get(over.id, over) if isinstance(over, ast.Name) else over
+
+
+def _yielded_from(function: ast.FunctionDef) -> ast.expr | None:
+    """What a generator goes through and gives on, by a loop or `yield from`; None where that is several."""
+    yields = file_of(function).yields_of.get(function, [])
+    if len(yields) == 1 and isinstance(yields[0], ast.YieldFrom):
+        return yields[0].value
+    loops = {
+        next((each for each in ancestors_in_function(node) if isinstance(each, ast.For | ast.While)), None)
+        for node in yields
+    }
+    loop = loops.pop() if len(loops) == 1 else None
+    return loop.iter if isinstance(loop, ast.For) else None
 
 
 def _deals_all(program: Program, definition: ast.ClassDef, sampler: ast.expr) -> bool:

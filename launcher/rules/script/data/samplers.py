@@ -8,7 +8,6 @@ from collections.abc import Iterator
 from launcher.failure_modes import data
 from launcher.failure_modes.model import Finding, Fix, Severity, Stage
 from launcher.failure_modes.registry import finds
-from launcher.program.call_graph import bind_arguments
 from launcher.program.dataflow import (
     all_arguments,
     argument_of,
@@ -30,6 +29,7 @@ from launcher.program.index import (
     parent_of,
     scope_of,
 )
+from launcher.program.objects.bound_arguments import bind_arguments
 from launcher.program.program import Program
 from launcher.program.ranks.model_averaging import reductions_of_gradients
 from launcher.program.ranks.participants import Closure

@@ -9,9 +9,9 @@ from itertools import chain
 from launcher.failure_modes import data
 from launcher.failure_modes.model import Finding, Severity, Stage
 from launcher.failure_modes.registry import finds
-from launcher.program.call_graph import bind_arguments
 from launcher.program.dataflow import argument_of, has_star_arguments, origins
 from launcher.program.index import ancestors, class_of, file_of, is_property, last_name, parent_of, scope_of
+from launcher.program.objects.bound_arguments import bind_arguments
 from launcher.program.program import Program
 from launcher.program.ranks.guards import Guards
 from launcher.program.ranks.participants import Closure

@@ -8,9 +8,9 @@ from collections.abc import Iterator, Mapping
 from launcher.failure_modes import data
 from launcher.failure_modes.model import Finding, Severity, Stage
 from launcher.failure_modes.registry import finds
-from launcher.program.call_graph import bind_arguments
 from launcher.program.dataflow import all_arguments
 from launcher.program.index import ancestors, ancestors_in_function, file_of, last_name, parent_of, scope_of
+from launcher.program.objects.bound_arguments import bind_arguments
 from launcher.program.program import Program
 from launcher.program.ranks.training_loops import calls_in, ends_process_well, makes_ranks_agree
 from launcher.program.values import Defined, External, Instance, Made, Value

@@ -9,7 +9,8 @@ from launcher.failure_modes import distribution
 from launcher.failure_modes.model import Finding, Related, Severity, Stage
 from launcher.failure_modes.registry import finds
 from launcher.program.dataflow import argument_of, constant_argument, origins
-from launcher.program.index import ancestors, last_name, nodes_within, parent_of
+from launcher.program.index import ancestors, last_name, parent_of
+from launcher.program.objects.nodes import nodes_within
 from launcher.program.overlapping_starts import ranks_are_started_only_here
 from launcher.program.process_environment import (
     RANK_LAUNCHERS,

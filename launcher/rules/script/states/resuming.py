@@ -19,11 +19,11 @@ from launcher.program.index import (
     class_of,
     file_of,
     last_name,
-    nodes_within,
     parent_of,
     scope_of,
     statement_of,
 )
+from launcher.program.objects.nodes import nodes_within
 from launcher.program.program import Program
 from launcher.program.ranks.reachability import Reachability, statements_before
 from launcher.program.surroundings.options import option_of

@@ -22,10 +22,10 @@ from launcher.program.index import (
     ancestors,
     file_of,
     last_name,
-    nodes_within,
     parent_of,
     scope_of,
 )
+from launcher.program.objects.nodes import nodes_within
 from launcher.program.program import Program, calls_as_given, read_program
 from launcher.program.spellings import NOT_WRITTEN, spellings
 from launcher.program.surroundings.saves import path_of_file
@@ -572,8 +572,8 @@ class _Prefixes:
             return None  # `model.module if hasattr(model, "module") else model`: whatever it is, it is bare.
         prefixes: set[str] = set()
         for origin in found:
-            if origin in self._open:
-                continue
+            if origin in self._open or (isinstance(origin, ast.Constant) and origin.value is None):
+                continue  # What stands there before the model is made.
             prefix = None if origin is None else self._of_origin(origin)
             if prefix is None:
                 return None
