@@ -42,7 +42,8 @@ from launcher.program.surroundings.loader_classes import LOADER
 from launcher.program.surroundings.options import option_of
 from launcher.program.values import INIT_PROCESS_GROUP, UNKNOWN, Constant, Defined, Instance
 from launcher.rules.script.data.loaders import Loaders
-from launcher.rules.script.findings import ScriptSubject, finding_at, given_option, related_at
+from launcher.rules.script.findings import ScriptSubject, finding_at, related_at
+from launcher.rules.script.starts.job_run import given_option
 from launcher.rules.worker_seeds import is_each_workers_own, seeds_of_torch, seeds_that_are_listed
 
 # The names of torch_xla and of what stands beside it.

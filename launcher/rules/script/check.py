@@ -58,8 +58,9 @@ from launcher.rules.script.data.workers import (
     workers_have_cpus,
     workers_leave_the_devices_alone,
 )
-from launcher.rules.script.findings import JobRun, ScriptSubject
+from launcher.rules.script.findings import ScriptSubject
 from launcher.rules.script.starts import command_line, launches, strategies, topology
+from launcher.rules.script.starts.job_run import JobRun
 from launcher.rules.script.states import kept_folders, loading, resuming, state_keys, writers
 from launcher.text.values import nearest
 

@@ -61,7 +61,6 @@ from launcher.rules.script.data.downloads import fetches
 from launcher.rules.script.data.loaders import Loaders, loops_over_something
 from launcher.rules.script.default_values import default_constant, default_number
 from launcher.rules.script.findings import (
-    JobRun,
     Places,
     ScriptSubject,
     finding_at,
@@ -69,6 +68,7 @@ from launcher.rules.script.findings import (
     name_of_torch_distributed,
     related_at,
 )
+from launcher.rules.script.starts.job_run import JobRun
 from launcher.rules.script.starts.topology import asks_the_launcher
 
 SHORT_TIMEOUT = 300

@@ -48,14 +48,9 @@ from launcher.program.values import (
 from launcher.rules import shared_facts
 from launcher.rules.script.default_values import default_constant
 from launcher.rules.script.environment import is_set_in_every_run, setting_findings
-from launcher.rules.script.findings import (
-    JobRun,
-    ScriptSubject,
-    finding_at,
-    finding_in_shell,
-    related_at,
-)
+from launcher.rules.script.findings import ScriptSubject, finding_at, finding_in_shell, related_at
 from launcher.rules.script.process_groups import STARTS_EACH_PROCESS
+from launcher.rules.script.starts.job_run import JobRun
 from launcher.rules.script.starts.topology import is_part_of_the_start, makes_a_group
 
 # Which device a process takes: one for each, by its rank on the host.

@@ -33,13 +33,8 @@ from launcher.program.values import (
 from launcher.rules.script.data.downloads import short_name
 from launcher.rules.script.data.loaders import Loaders, is_numbered, subscript_by_index
 from launcher.rules.script.data.shards import class_around, derives_from, follow_list, is_cut_by_rank
-from launcher.rules.script.findings import (
-    ScriptSubject,
-    finding_at,
-    given_option,
-    related_at,
-    wrap_node,
-)
+from launcher.rules.script.findings import ScriptSubject, finding_at, related_at, wrap_node
+from launcher.rules.script.starts.job_run import given_option
 from launcher.text.values import nearest
 
 LISTINGS = (

@@ -43,6 +43,7 @@ from launcher.program.values import (
     is_path,
     like,
 )
+from launcher.rules.script.data.lightning_hooks import is_hook_of_all, trainers_of_several
 from launcher.rules.script.data.loaders import names_in
 from launcher.rules.script.data.shards import class_around
 from launcher.rules.script.default_values import default_constant
@@ -142,7 +143,7 @@ def one_rank_downloads(program: Program) -> Iterator[Finding]:
     found = list(fetches(program))
     fetching = {call for call, _ in found}
     found += [each for each in _caches(program) if each[0] not in fetching]
-    joining = (call for call, _ in (*joining_calls(program), *_trainers_of_several(program)))
+    joining = (call for call, _ in (*joining_calls(program), *trainers_of_several(program)))
     if not found or not program.analysis(Reachability).joins_others(joining):
         return
     paths = _Paths(program, [call for call, _ in found])
@@ -161,43 +162,6 @@ def one_rank_downloads(program: Program) -> Iterator[Finding]:
                 severity=None if surely and call in fetching else Severity.WARNING,
                 related=_asked_from(program, call),
             )
-
-
-def _trainers_of_several(program: Program) -> Iterator[tuple[ast.Call, str]]:
-    """The Trainers of Lightning that may train on several devices."""
-    for call, name in program.calls("lightning.pytorch.Trainer"):
-        told = [argument_of(call, each) for each in ("devices", "accelerator")]
-        values = [None if each is None else program.value(each) for each in told]
-        if values[0] not in (Constant(1), Constant("1")) and values[1] != Constant("cpu"):
-            yield call, name
-
-
-_ON_EVERY_RANK = frozenset({"setup", "configure_model", "configure_optimizers", "on_fit_start"}) | {
-    f"{stage}_dataloader" for stage in ("train", "val", "test", "predict")
-}
-"""The hooks of a class of Lightning that its Trainer calls on every rank."""
-_OF_LIGHTNING = ("lightning.pytorch.LightningDataModule", "lightning.pytorch.LightningModule")
-
-
-def _is_hook_of_all(program: Program, function: FunctionNode) -> bool:
-    """Whether Lightning's Trainer runs a method on every rank, and nothing of its class on one before."""
-    owner, name = class_of(function), getattr(function, "name", "")
-    if owner is None or name not in _ON_EVERY_RANK or not _is_of_lightning(program, owner):
-        return False
-    own = {getattr(each, "name", "") for each in owner.body}
-    return "prepare_data" not in own and any(file.calls_of.get(owner.name) for file in program.files)
-
-
-def _is_of_lightning(program: Program, definition: ast.ClassDef, depth: int = 3) -> bool:
-    """Whether a class is one of Lightning's, by its bases that do not prepare data themselves."""
-    for each in map(program.value, definition.bases):
-        if isinstance(each, External) and each.name in _OF_LIGHTNING:
-            return True
-        if depth and isinstance(each, Defined) and isinstance(each.node, ast.ClassDef):
-            own = {getattr(one, "name", "") for one in each.node.body}
-            if "prepare_data" not in own and _is_of_lightning(program, each.node, depth - 1):
-                return True
-    return False
 
 
 def _asked_from(program: Program, call: ast.Call) -> list[Related]:
@@ -581,7 +545,7 @@ class _Paths:
         if function in seen or depth >= _DEEPEST_DOWNLOAD:
             return False
         seen.add(function)
-        if _is_hook_of_all(self.program, function):
+        if is_hook_of_all(self.program, function):
             return True
         read = isinstance(function, ast.Lambda) or is_property(function)
         decorators = [] if read else getattr(function, "decorator_list", [])

@@ -35,16 +35,10 @@ from launcher.program.values import (
     library_names,
 )
 from launcher.rules.script.configuration_files import ConfigurationFiles
-from launcher.rules.script.findings import (
-    OTHER_LAUNCHERS,
-    JobRun,
-    ScriptSubject,
-    finding_at,
-    given_option,
-    related_at,
-)
+from launcher.rules.script.findings import ScriptSubject, finding_at, related_at
 from launcher.rules.script.process_groups import STARTS_EACH_PROCESS
 from launcher.rules.script.processes import chooses_devices, device_indices
+from launcher.rules.script.starts.job_run import OTHER_LAUNCHERS, JobRun, given_option
 from launcher.rules.script.starts.topology import LOOPBACK, SAMPLER, is_part_of_the_start, makes_a_group
 
 

@@ -30,15 +30,9 @@ from launcher.program.ranks.reachability import Reachability, never_runs, surely
 from launcher.program.ranks.truths import Guard
 from launcher.program.surroundings.options import option_of
 from launcher.program.values import INIT_PROCESS_GROUP, UNKNOWN, Constant, External, RankKind, RankValue
-from launcher.rules.script.findings import (
-    JobRun,
-    ScriptSubject,
-    finding_at,
-    given_option,
-    named_variable,
-    related_at,
-)
+from launcher.rules.script.findings import ScriptSubject, finding_at, named_variable, related_at
 from launcher.rules.script.process_groups import STARTS_EACH_PROCESS, imports_what_joins
+from launcher.rules.script.starts.job_run import JobRun, given_option
 from launcher.rules.script.starts.topology import asks_the_launcher
 
 

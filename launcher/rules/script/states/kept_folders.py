@@ -42,13 +42,8 @@ from launcher.program.values import (
 )
 from launcher.rules.script.configuration_files import ConfigurationFiles, location_in_file, words_of
 from launcher.rules.script.default_values import default_constant
-from launcher.rules.script.findings import (
-    JobRun,
-    ScriptSubject,
-    finding_at,
-    given_option,
-    may_run,
-)
+from launcher.rules.script.findings import ScriptSubject, finding_at
+from launcher.rules.script.starts.job_run import JobRun, given_option, may_run
 from launcher.rules.script.states.writers import texts_in
 
 # Where paths lead in the run of a job, by what they begin with.

@@ -37,13 +37,8 @@ from launcher.program.values import (
 )
 from launcher.rules.script.configuration_files import ConfigurationFiles, location_in_file, words_of
 from launcher.rules.script.data.loaders import Loaders
-from launcher.rules.script.findings import (
-    JobRun,
-    ScriptSubject,
-    finding_at,
-    may_run,
-    related_at,
-)
+from launcher.rules.script.findings import ScriptSubject, finding_at, related_at
+from launcher.rules.script.starts.job_run import JobRun, may_run
 from launcher.rules.script.states.writers import texts_in
 
 _LOADERS = re.compile(
