@@ -107,6 +107,8 @@ from launcher.program.values import (
 _DEEPEST_EXPRESSION = 40
 """So many steps from an expression to its source; what lies deeper is unknown."""
 
+_MOST_APART = 8
+"""So often expressions are looked at for one as if nothing else were evaluated."""
 _MOST_STEPS = 1000
 """So many expressions are looked at for one; what needs more is unknown. A sound program needs a tenth."""
 
@@ -143,6 +145,7 @@ class Evaluation:
         self._reached: dict[ast.Name, list[Binding]] = {}
         self._tests: dict[tuple[ast.expr, int], tuple[Environment, Value]] = {}
         self._too_deep = 0
+        self._apart = 0
         self._depth = 0
         self._steps = 0
 
@@ -165,9 +168,12 @@ class Evaluation:
         return found
 
     def _value_apart(self, node: ast.expr) -> Value:
-        """What an expression is, with as many steps as if nothing else were evaluated now."""
+        """What an expression is, with as many steps as if nothing else were evaluated now; so often only, as
+        each of them may ask for others."""
+        if self._apart >= _MOST_APART:
+            return self.value(node)
         depth, steps = self._depth, self._steps
-        self._depth, self._steps = min(depth, 1), 0
+        self._depth, self._steps, self._apart = min(depth, 1), 0, self._apart + 1
         try:
             return self.value(node)
         finally:
@@ -181,7 +187,7 @@ class Evaluation:
 
     def _evaluated(self, node: ast.expr, environment: Environment | None) -> Value:
         if self._depth == 0:
-            self._steps = 0
+            self._steps = self._apart = 0
         self._steps += 1
         if self._depth >= _DEEPEST_EXPRESSION or self._steps > _MOST_STEPS:
             self._too_deep += 1
