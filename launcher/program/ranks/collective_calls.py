@@ -34,7 +34,7 @@ from launcher.program.index import (
     with_enclosing_statements,
 )
 from launcher.program.objects.bound_arguments import bind_arguments
-from launcher.program.objects.handed_back import is_run_in_thread
+from launcher.program.objects.handed_back import is_context_manager, is_run_in_thread
 from launcher.program.program import Program
 from launcher.program.ranks.sharded_models import Gathering, ShardedModels
 from launcher.program.ranks.truths import Guard
@@ -273,7 +273,7 @@ class CollectiveCalls:
                 None,
             )
             return None if made is None else (made, None)
-        runs_elsewhere = node in file_of(node).yields_of and not _is_context_manager(node)
+        runs_elsewhere = node in file_of(node).yields_of and not is_context_manager(node)
         awaited = isinstance(parent_of(call), ast.Await) or _is_given_to(call, _RUNNING)
         elsewhere = not awaited if isinstance(node, ast.AsyncFunctionDef) else runs_elsewhere
         if elsewhere and not _is_consumed(call):
@@ -419,11 +419,6 @@ def _is_under_no_sync(node: ast.AST) -> bool:
         if isinstance(outer, ast.With)
         for item in outer.items
     )
-
-
-def _is_context_manager(function: FunctionNode) -> bool:
-    decorators = [] if isinstance(function, ast.Lambda) else function.decorator_list
-    return any(last_name(each) == "contextmanager" for each in decorators)
 
 
 # Which calls of a program may lead to a collective, so that all others need not be followed.

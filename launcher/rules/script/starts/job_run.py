@@ -44,10 +44,10 @@ from launcher.program.values import (
 )
 from launcher.rules.script.configuration_files import ConfigurationFiles, configured_constant, words_of
 from launcher.rules.script.default_values import default_constant
+from launcher.rules.script.findings import ScriptSubject
 
 if TYPE_CHECKING:
     from launcher.jobs.specification import JobSpec
-from launcher.rules.script.findings import ScriptSubject
 
 Answer = TypeVar("Answer")
 Asked = TypeVar("Asked", bound=ast.AST)
