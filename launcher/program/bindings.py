@@ -210,7 +210,15 @@ def _part_of(branch: ast.AST, inner: ast.AST) -> str:
             for number, each in enumerate(value if isinstance(value, list) else (value,)):
                 if isinstance(each, ast.AST):
                     known[each] = f"{name} {number}" if isinstance(each, ast.match_case) else name
+    if inner not in known:  # It was made for an expression of the branch, and has its place.
+        known[inner] = next(
+            known[each] for each in ast.iter_child_nodes(branch) if _place_of(each) == _place_of(inner)
+        )
     return known[inner]
+
+
+def _place_of(node: ast.AST) -> tuple[object, ...]:
+    return tuple(getattr(node, name, None) for name in ("lineno", "col_offset", "end_lineno", "end_col_offset"))
 
 
 def are_exclusive(one: ast.AST, other: ast.AST) -> bool:

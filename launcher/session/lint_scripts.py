@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 import signal
+import traceback
 import threading
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -270,11 +271,23 @@ def _judge_all(scripts: list[_Script], changed: Mapping[str, bytes], processes: 
 
 
 def _in_time(program: Program, check: Callable[[], list[Finding]]) -> list[Finding]:
+    """The findings of a check, or a warning that it came to no end.
+
+    A mistake of ours keeps nobody from starting a job: it is told with its place.
+    """
+    remedy = "Split it where it is that long. Where it was generated, leave it out (`exclude`)."
     try:
         with at_most(MOST_SECONDS):
             return check()
     except TakesTooLongError:
-        return [unfinished_finding(program.entry.path, MOST_SECONDS)]
+        reason = f"after {MOST_SECONDS:g} s of computing the rules were not done with it"
+    except RecursionError:
+        reason = "its expressions or calls are nested too deeply for the rules to follow"
+    except Exception as error:
+        last = traceback.extract_tb(error.__traceback__)[-1]
+        reason = f"{type(error).__name__} in {Path(last.filename).name}, line {last.lineno}, ended the rules"
+        remedy = "This is a fault of the launcher: report it, if you can with the script."
+    return [unfinished_finding(program.entry.path, reason, remedy)]
 
 
 def _leave_interrupts() -> None:

@@ -151,6 +151,33 @@ def test_a_program_that_takes_too_long_is_a_warning_and_the_next_is_judged(
 
 
 @pytest.mark.parametrize(
+    ("fault", "reason"),
+    [
+        (KeyError("x"), "KeyError in test_lint_hostile.py, line "),
+        (RecursionError(), "its expressions or calls are nested too deeply"),
+    ],
+)
+def test_a_program_on_which_the_rules_fail_is_a_warning_and_the_next_is_judged(
+    run_launch: RunLaunch, monkeypatch: pytest.MonkeyPatch, fault: Exception, reason: str
+) -> None:
+    def fails(program: object) -> list[object]:
+        if program.entry.path.name == "odd.py":  # type: ignore[attr-defined]
+            raise fault
+        return check(program)  # type: ignore[arg-type,return-value]
+
+    check = lint_scripts.check_program
+    monkeypatch.setattr(lint_scripts, "check_program", fails)
+    Path("odd.py").write_text(SCRIPT, "utf-8")
+    Path("train.py").write_text(SCRIPT, "utf-8")
+    code, out, _ = run_launch("lint", "odd.py", "train.py", "--output", "json")
+    assert code == 1
+    found = [(each["code"], each["severity"], each["message"]) for each in json.loads(out)["findings"]]
+    assert ("CODE001", "warning") in {each[:2] for each in found}
+    assert any(reason in each[2] for each in found)
+    assert any(each[0] == "DDP004" for each in found)
+
+
+@pytest.mark.parametrize(
     ("name", "shown"),
     [
         ("new\nline.py", "new\\nline.py"),

@@ -556,10 +556,13 @@ _DRAWN = frozenset(
 """Calls that do so unless the program gives them a seed."""
 
 
-def source_of_difference(program: Program, node: ast.expr) -> str | None:
+def source_of_difference(
+    program: Program, node: ast.expr, drawn_before: frozenset[ast.Call] = frozenset()
+) -> str | None:
     """By what an expression surely differs between the ranks: a rank, or what each process has of its own.
 
-    None where they agree on a part of it, or a rank is taken off again.
+    None where they agree on a part of it, or a rank is taken off again. `drawn_before` are drawings of whose
+    seeds it is a part.
     """
     value = program.value(node)
     parts = list(parts_of(program, node))
@@ -583,7 +586,7 @@ def source_of_difference(program: Program, node: ast.expr) -> str | None:
         if isinstance(each, ast.Name | ast.Attribute | ast.Call)
         and isinstance(parent_of(each), ast.AugAssign)
     )
-    drawn = [_source_of_drawing(program, each) for each in calls]
+    drawn = [_source_of_drawing(program, each, drawn_before) for each in calls]
     chosen = [program.value(each.slice) for each in parts if isinstance(each, ast.Subscript)]
     ranks = [each.source for each in (*chosen, *added) if isinstance(each, RankValue)]
     ranks += [each for each in drawn if each is not None]
@@ -668,13 +671,19 @@ def surely_differs(program: Program, node: ast.expr, depth: int = 10) -> bool:
     return any(surely_differs(program, each, depth - 1) for each in inner)
 
 
-def _source_of_drawing(program: Program, call: ast.Call) -> str | None:
-    """By what the seed of the random numbers differs that a call of a library draws, or asks for."""
+def _source_of_drawing(program: Program, call: ast.Call, before: frozenset[ast.Call]) -> str | None:
+    """By what the seed of the random numbers differs that a call of a library draws, or asks for.
+
+    A number that becomes the only seed, as of `random.seed(random.randint(1, 10000))`, was drawn without one.
+    """
+    if call in before:
+        return None
+    before |= {call}
     name = program.qualified(call.func) or ""
     module, _, last = name.rpartition(".")
     if name.startswith(GENERATORS) and last in _DRAWING:
         seeds = [*seeds_of(program, call, name)]
-        sources = [None if each is None else source_of_difference(program, each) for each in seeds]
+        sources = [None if each is None else source_of_difference(program, each, before) for each in seeds]
         return next(filter(None, sources), None) if None not in seeds else None
     if module not in SEEDED_BY or last in ("seed", "manual_seed"):
         return None
@@ -687,7 +696,10 @@ def _source_of_drawing(program: Program, call: ast.Call) -> str | None:
     ):
         return None
     seeds = [argument_of(each, "seed", 0) for each, _ in program.calls(SEEDED_BY[module])]
-    sources = [None if each is None else source_of_difference(program, each) for each in seeds]
+    later = [each for each in seeds if each is not None and call in parts_of(program, each)]
+    if later and len(later) == len(seeds):
+        return name
+    sources = [None if each is None else source_of_difference(program, each, before) for each in seeds]
     return sources[0] if sources and None not in sources else None
 
 

@@ -141,13 +141,9 @@ JOB_RULES: tuple[Callable[[ScriptSubject], Iterator[Finding]], ...] = (
 
 def check_program(program: Program) -> list[Finding]:
     """The findings of every rule on the program alone, in the order of RULES; then what could not be read."""
-    try:
-        reach = program.analysis(Reachability)
-        rules = SINGLE_PROCESS_RULES if reach.is_alone else RULES
-        findings = [each for rule in rules for each in rule(program) if _is_reached(reach, each)]
-    except RecursionError:
-        entry = Unread(program.entry.path, "its expressions are nested too deeply to be followed")
-        return [unread_finding(entry, imported=False)]
+    reach = program.analysis(Reachability)
+    rules = SINGLE_PROCESS_RULES if reach.is_alone else RULES
+    findings = [each for rule in rules for each in rule(program) if _is_reached(reach, each)]
     shown = _once_a_place(findings)
     if _is_a_test(program):
         shown = [_as_information(each) if each.code in SEVERAL_HOSTS_CODES else each for each in shown]
@@ -228,12 +224,12 @@ def _codes(rules: Iterable[Callable[..., object]]) -> frozenset[str]:
 
 
 @finds(Stage.SCRIPT, training_script.SCRIPT_RAISED)
-def unfinished_finding(path: Path, seconds: float) -> Finding:
-    """A script whose program takes too long to judge, so that nothing is said of it. A warning."""
+def unfinished_finding(path: Path, reason: str, remedy: str) -> Finding:
+    """A script with whose program the rules do not come to an end, so that nothing is said of it. A warning."""
     return training_script.SCRIPT_RAISED.finding(
         Stage.SCRIPT,
-        f"not judged: after {seconds:g} s of computing the rules were not done with it",
-        remedy="Split it where it is that long. Where it was generated, leave it out (`exclude`).",
+        f"not judged: {reason}",
+        remedy=remedy,
         severity=Severity.WARNING,
         location=Location(str(path), 1, 1),
         subject=path.name,
