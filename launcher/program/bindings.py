@@ -218,7 +218,8 @@ def _part_of(branch: ast.AST, inner: ast.AST) -> str:
 
 
 def _place_of(node: ast.AST) -> tuple[object, ...]:
-    return tuple(getattr(node, name, None) for name in ("lineno", "col_offset", "end_lineno", "end_col_offset"))
+    bounds = ("lineno", "col_offset", "end_lineno", "end_col_offset")
+    return tuple(getattr(node, name, None) for name in bounds)
 
 
 def are_exclusive(one: ast.AST, other: ast.AST) -> bool:

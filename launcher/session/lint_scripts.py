@@ -7,8 +7,8 @@ from __future__ import annotations
 
 import os
 import signal
-import traceback
 import threading
+import traceback
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager

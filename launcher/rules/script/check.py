@@ -225,7 +225,7 @@ def _codes(rules: Iterable[Callable[..., object]]) -> frozenset[str]:
 
 @finds(Stage.SCRIPT, training_script.SCRIPT_RAISED)
 def unfinished_finding(path: Path, reason: str, remedy: str) -> Finding:
-    """A script with whose program the rules do not come to an end, so that nothing is said of it. A warning."""
+    """A script with which the rules do not come to an end, so that nothing is said of it. A warning."""
     return training_script.SCRIPT_RAISED.finding(
         Stage.SCRIPT,
         f"not judged: {reason}",
