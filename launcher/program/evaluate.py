@@ -253,7 +253,9 @@ class Evaluation:
             if isinstance(owner, Instance) and owner.name == "tap.Tap.parse_args":  # It gives itself back.
                 owner = self.value(getattr(owner.call.func, "value", node.value))
             if isinstance(owner, Made):
-                return self.attributes.bindings_in_class(owner.definition, node.attr)
+                found = self.attributes.bindings_in_class(owner.definition, node.attr)
+                is_open = not found and self.attributes.is_open_record(owner.definition)
+                return list(self.attributes.stores(node, None)) if is_open else found
             if isinstance(owner, Defined) and isinstance(owner.node, ast.ClassDef):
                 return self.attributes.bindings_of_class(owner.node, node.attr)
             if isinstance(owner, ModuleOf):

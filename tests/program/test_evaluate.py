@@ -91,3 +91,21 @@ def test_a_method_that_does_something_is_that_of_its_own_class(value_of: ValueOf
     )
     derived = "class Own(Base):\n def build(self):\n  return 'own'\n"
     assert value_of(base + derived + "look(Base().made)") == Constant("base")
+
+
+@pytest.mark.parametrize(
+    "record",
+    [
+        "class Config(dict):\n __getattr__ = dict.get\n __setattr__ = dict.__setitem__\n",
+        "class Config(argparse.Namespace): ...\n",
+        "class Config:\n def __init__(self, d):\n  object.__setattr__(self, 'd', d)\n"
+        " def __getattr__(self, n):\n  return self.d[n]\n def __setattr__(self, n, v):\n  self.d[n] = v\n",
+    ],
+)
+def test_a_record_that_takes_any_attribute_has_what_it_is_given(value_of: ValueOf, record: str) -> None:
+    start = f"import argparse, os, yaml\n{record}cfg = Config(yaml.safe_load(open('a.yaml')))\n"
+    found = value_of(f"{start}cfg.rank = int(os.environ['RANK'])\ndef f(cfg):\n look(cfg.rank)\nf(cfg)")
+    assert isinstance(found, RankValue) and found.kind is RankKind.GLOBAL
+    # What the file says may be another number.
+    file_or_not = f"{start}if cfg.x:\n cfg.rank = 0\ndef f(cfg):\n look(cfg.rank)\nf(cfg)"
+    assert value_of(file_or_not) is Nothing.UNKNOWN

@@ -71,7 +71,7 @@ class AttributeEvaluator(ClassMembers):
         whole = len(made) == len(alternatives(owner))
         return whole and all(self.bindings_in_class(each, name) for each in made)
 
-    def _attribute_of(self, owner: Value, node: ast.Attribute) -> Value:
+    def _attribute_of(self, owner: Value | None, node: ast.Attribute) -> Value:
         name = node.attr
         if isinstance(owner, External):
             return external(f"{owner.name}.{name}")
@@ -104,7 +104,10 @@ class AttributeEvaluator(ClassMembers):
             found = self.evaluation.imports.through_star(owner.file, name)
             return found if inner is None else ModuleOf(inner)
         if isinstance(owner, Made):
-            return self.member_of(owner.definition, name)
+            found = self.member_of(owner.definition, name)
+            if found is not UNKNOWN or not self.is_open_record(owner.definition):
+                return found
+            owner = None
         if isinstance(owner, Defined) and isinstance(owner.node, ast.ClassDef):
             return self.member_of(owner.node, name, bound=False)
         found = self._stored(node, owner)

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import argparse
 import ast
+from collections import OrderedDict, UserDict
 from collections.abc import Iterator, Sequence
+from types import SimpleNamespace
 
 from launcher.program.evaluators.whole import WholeEvaluation
 from launcher.program.index import (
@@ -38,6 +41,15 @@ from launcher.program.values import (
 
 _DEEPEST = 10
 """So many classes that derive from one another."""
+
+_OPEN_RECORDS = {
+    "dict": dict,
+    "collections.OrderedDict": OrderedDict,
+    "collections.UserDict": UserDict,
+    "argparse.Namespace": argparse.Namespace,
+    "types.SimpleNamespace": SimpleNamespace,
+}
+"""Classes of the library whose objects take any attribute, mostly of what a file or command line says."""
 
 
 class ClassMembers:
@@ -159,9 +171,18 @@ class ClassMembers:
             bases = (getattr(self.evaluation.value(base), "node", None) for base in definition.bases)
             known = (each for each in bases if isinstance(each, ast.ClassDef) and each is not definition)
             found = next(filter(None, (self.bindings_in_class(each, name) for each in known)), [])
-        # One without any may have it from a class of a library.
+        # One without any may have it from a class of a library, or of a file.
+        open_to_others = bool(definition.bases) or self.is_open_record(definition)
         mine = (Made(definition), Defined(definition))
-        return [*found, *self.set_from_outside(mine, name)] if found or not definition.bases else []
+        return [*found, *self.set_from_outside(mine, name)] if found or not open_to_others else []
+
+    def is_open_record(self, definition: ast.ClassDef) -> bool:
+        """Whether the objects of a class take any attribute, as configurations do that can be indexed too."""
+        bases = [*map(self.evaluation.value, definition.bases)]
+        if any(isinstance(each, External) and each.name in _OPEN_RECORDS for each in bases):
+            return True
+        written = file_of(definition).scopes[definition].bindings
+        return "__getattr__" in written and "__setattr__" in written
 
     def bindings_of_class(self, definition: ast.ClassDef, name: str) -> list[Binding]:
         """Where a class that is used without an object, as configurations are, gets this attribute."""
@@ -187,10 +208,16 @@ class ClassMembers:
             found = self.member_of(own, name, depth + 1) if isinstance(own, ast.ClassDef) else UNKNOWN
             if found is not UNKNOWN:
                 return found
-            if isinstance(parent, External):
+            if isinstance(parent, External) and _may_have(parent.name, name):
                 whole = canonical_name(f"{parent.name}.{name}")
                 return RANK_ATTRIBUTES.get(whole) or External(whole)
         return UNKNOWN
+
+
+def _may_have(library_class: str, name: str) -> bool:
+    """Whether objects of a class of a library may have an attribute of themselves."""
+    record = _OPEN_RECORDS.get(library_class)
+    return record is None or hasattr(record, name)
 
 
 def _is_all_of_self(node: ast.AST) -> bool:
