@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping, Set
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, replace
 
 from launcher.frozen import frozen
@@ -29,9 +29,11 @@ from launcher.program.index import (
     FunctionNode,
     ancestors,
     class_of,
+    dotted_name,
     file_of,
     function_of_parameter,
     last_name,
+    parameters_of,
     scope_of,
 )
 from launcher.program.program import Program, extra_keywords, joining_calls
@@ -371,7 +373,7 @@ _TOOL_PROGRAMS = ("java", "git", "ffmpeg", "ffprobe", "nvidia-smi", "perl", "tar
 
 
 def process_starts(program: Program) -> list[ast.Call]:
-    """The calls by which a program starts processes itself, on the host where it runs."""
+    """The calls by which a program starts processes itself that may be ranks, on the host where it runs."""
     found = [
         call
         for call, name in program.calls(*library_names("process_starters"))
@@ -384,7 +386,20 @@ def process_starts(program: Program) -> list[ast.Call]:
         for call in file.calls_of.get(name, ())
         if any(each.arg in ("target", "nprocs") for each in call.keywords)
     )
-    return [*found, *(call for call in contexts if call not in found)]
+    started = [*found, *(call for call in contexts if call not in found)]
+    groups = [call for call, _ in joining_calls(program)] if started else []
+    return [call for call in started if not _starts_other_work(program, call, groups)]
+
+
+def _starts_other_work(program: Program, start: ast.Call, groups: Sequence[ast.Call]) -> bool:
+    """Whether what a process runs surely joins none of the program's groups, as one for an environment."""
+    target = started_function(program, start)
+    if target is None or not groups or program.qualified(start.func) in _RANK_STARTERS:
+        return False
+    handed = {each.arg for each in parameters_of(target)}
+    if any(isinstance(each, ast.Call) and dotted_name(each.func) in handed for each in ast.walk(target)):
+        return False  # What it is handed may join one.
+    return not any(True in ways_to(program, group, {target}) for group in groups)
 
 
 def _runs_another_program(program: Program, call: ast.Call) -> bool:
