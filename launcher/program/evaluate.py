@@ -144,6 +144,7 @@ class Evaluation:
         self._known: dict[ast.AST, Value] = {}
         self._reached: dict[ast.Name, list[Binding]] = {}
         self._tests: dict[tuple[ast.expr, int], tuple[Environment, Value]] = {}
+        self._lost: dict[object, tuple[int, Value]] = {}
         self._too_deep = 0
         self._apart = 0
         self._depth = 0
@@ -157,6 +158,8 @@ class Evaluation:
         if found is None:
             if node in self.being_evaluated:
                 return Nothing.ITSELF
+            if (lost := self.lost_before(node)) is not None:
+                return lost
             self.being_evaluated.add(node)
             given_up = self.given_up
             try:
@@ -165,6 +168,20 @@ class Evaluation:
                 self.being_evaluated.discard(node)
             if found is not Nothing.ITSELF and (given_up == self.given_up or self._depth == 0):
                 self._known[node] = found
+            elif found is not Nothing.ITSELF:
+                self.lose(node, found)
+        return found
+
+    def lose(self, key: object, found: Value) -> None:
+        """Keep what was found where a part of it lay too deep."""
+        self._lost[key] = self._depth, found
+
+    def lost_before(self, key: object) -> Value | None:
+        """What was found of the same from no deeper, of which a part lay too deep: it would do so again."""
+        depth, found = self._lost.get(key, (_DEEPEST_EXPRESSION, None))
+        if found is None or depth > self._depth:
+            return None
+        self._too_deep += 1
         return found
 
     def _value_apart(self, node: ast.expr) -> Value:
@@ -394,7 +411,9 @@ class Evaluation:
             names = [*self.attributes.records.fields_of(whole.definition)]
             place = item if item >= 0 else item + len(names)
             return (
-                self.attributes.member_of(whole.definition, names[place]) if place < len(names) else UNKNOWN
+                self.attributes.member_of(whole.definition, names[place])
+                if 0 <= place < len(names)
+                else UNKNOWN
             )
         if isinstance(whole, Several):
             part = element_at(whole, item)
@@ -704,6 +723,8 @@ class CallEvaluator:
             return self._results[key]
         if function in self.evaluation.being_evaluated:
             return Nothing.ITSELF
+        if (lost := self.evaluation.lost_before(key)) is not None:
+            return lost
         self.evaluation.being_evaluated.add(function)
         given_up = self.evaluation.given_up
         try:
@@ -717,4 +738,6 @@ class CallEvaluator:
             self.evaluation.being_evaluated.discard(function)
         if found is not Nothing.ITSELF and given_up == self.evaluation.given_up:
             self._results[key] = found
+        elif found is not Nothing.ITSELF:
+            self.evaluation.lose(key, found)
         return found

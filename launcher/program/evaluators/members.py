@@ -152,7 +152,8 @@ class ClassMembers:
                 rounds = self.evaluation.written.rounds_of(call, call.args[1], call.args[2], evaluated)
                 yield from (evaluated(each) for each in [rounds.get(name)] if each is not None)
         for table in filter(None, tables):
-            yield self.evaluation.tables.item(table, name, None)
+            if evaluated(table) != Made(definition):  # A dict of which `self.__dict__ = self` makes a record.
+                yield self.evaluation.tables.item(table, name, None)
 
     def bindings_in_class(self, definition: ast.ClassDef, name: str) -> list[Binding]:
         """Where a class or a base of it gives its objects this attribute: in its body, or in a method.
