@@ -1,5 +1,8 @@
-"""Calls and tests as they run: partial applications with all their arguments, unpacked tables with their
-entries, `match` as a chain of tests, so that all that reads trees afterwards knows one form of each."""
+"""Calls, tests and loops as they run: partial applications with all their arguments, unpacked tables with
+their entries, `match` as a chain of tests, `next` in an endless loop as a loop over what it takes from.
+
+All that reads trees afterwards knows one form of each.
+"""
 
 from __future__ import annotations
 
@@ -24,6 +27,8 @@ def write_out(tree: ast.Module, text: str) -> None:
         _write_out_calls(tree)
     if _MAY_MATCH.search(text):
         _write_out_matches(tree)
+    if "StopIteration" in text:
+        _write_out_iterations(tree)
 
 
 def _write_out_calls(tree: ast.Module) -> None:
@@ -73,6 +78,9 @@ class _CallReading:
         self.calls: list[tuple[ast.Call, _Scope]] = []
         self._bound: dict[_Definition, list[ast.expr | None]] = {}
         self._changed: set[str] = set()
+        self._added: dict[ast.expr, list[ast.keyword]] = {}
+        """What tables get in the statements right behind the one that makes them."""
+        self._adding: set[ast.AST] = set()
         self._outer: dict[_Scope, _Scope | None] = {tree: None}
         pending: list[tuple[ast.AST, _Scope]] = [(tree, tree)]
         while pending:
@@ -84,7 +92,12 @@ class _CallReading:
             pending.extend((each, scope) for each in ast.iter_child_nodes(node))
 
     def _read(self, node: ast.AST, scope: _Scope) -> None:
-        if isinstance(node, ast.Call):
+        for name in ("body", "orelse", "finalbody"):
+            if isinstance(block := getattr(node, name, None), list):
+                self._read_block(block)
+        if node in self._adding:
+            self.calls += [(node, scope)] if isinstance(node, ast.Call) else []
+        elif isinstance(node, ast.Call):
             self.calls.append((node, scope))
             if isinstance(node.func, ast.Attribute) and node.func.attr in CHANGING:
                 self._changed.add(last_name(node.func.value) or "")
@@ -101,6 +114,28 @@ class _CallReading:
             key = _key_of(node, scope)
             if key is not None:
                 self._bound.setdefault(key, []).append(None)
+
+    def _read_block(self, block: list[ast.stmt]) -> None:
+        """Find the tables that are made here, with what the statements behind that put into them."""
+        table: tuple[str, list[ast.keyword]] | None = None
+        for statement in block:
+            match statement:
+                case ast.Assign(targets=[ast.Name(id=name)], value=ast.Dict() | ast.Call() as made):
+                    table = name, self._added.setdefault(made, [])
+                case ast.Assign(
+                    targets=[
+                        ast.Subscript(value=ast.Name(id=name), slice=ast.Constant(value=str(key))) as item
+                    ]
+                ) if table and table[0] == name:
+                    table[1].append(ast.copy_location(ast.keyword(key, statement.value), statement))
+                    self._adding.add(item)
+                case ast.Expr(
+                    ast.Call(func=ast.Attribute(value=ast.Name(id=name), attr="update"), args=[]) as call
+                ) if table and table[0] == name:
+                    table[1].extend(call.keywords)
+                    self._adding.add(call)
+                case _:
+                    table = None
 
     def value_of(self, node: ast.expr, scope: _Scope) -> ast.expr | None:
         """What a name or an attribute of `self` is bound to, if once; None for all other expressions."""
@@ -122,21 +157,20 @@ class _CallReading:
             return [keyword]
         given = self.value_of(keyword.value, scope) or keyword.value
         if isinstance(given, ast.Call) and last_name(given.func) == "dict" and not given.args:
-            return [
-                each
-                for part in given.keywords
-                for each in self.entries(copy.deepcopy(part), scope, depth - 1)
-            ]
-        if not isinstance(given, ast.Dict):
+            parts = [*given.keywords]
+        elif isinstance(given, ast.Dict):
+            parts = []
+            for name, value in zip(given.keys, given.values, strict=True):
+                if name is not None and not (isinstance(name, ast.Constant) and isinstance(name.value, str)):
+                    return [keyword]
+                arg = None if name is None else str(name.value)
+                parts.append(ast.copy_location(ast.keyword(arg, value), value))
+        else:
             return [keyword]
-        found: list[ast.keyword] = []
-        for name, value in zip(given.keys, given.values, strict=True):
-            if name is not None and not (isinstance(name, ast.Constant) and isinstance(name.value, str)):
-                return [keyword]
-            arg = None if name is None else str(name.value)
-            part = ast.copy_location(ast.keyword(arg, copy.deepcopy(value)), value)
-            found += self.entries(part, scope, depth - 1)
-        return found
+        added = self._added.get(given, [])
+        later = {each.arg for each in added}
+        parts = [each for each in parts if each.arg is None or each.arg not in later] + added
+        return [each for part in parts for each in self.entries(copy.deepcopy(part), scope, depth - 1)]
 
 
 def _key_of(node: ast.expr, scope: _Scope) -> _Definition | None:
@@ -211,3 +245,34 @@ def _tests_of_pattern(
     sign = ast.In() if len(values) > 1 else ast.Is() if isinstance(pattern, ast.MatchSingleton) else ast.Eq()
     compared = ast.Compare(copy.deepcopy(subject), [sign], [ast.copy_location(one, pattern)])
     return [ast.copy_location(compared, pattern)]
+
+
+def _write_out_iterations(tree: ast.Module) -> None:
+    """Write `while True: try: x = next(batches) except StopIteration: break` as `for x in batches:`."""
+    for holder in [*ast.walk(tree)]:
+        for name in ("body", "orelse", "finalbody"):
+            block = getattr(holder, name, None)
+            if isinstance(block, list):
+                block[:] = [_as_loop_over(each) if isinstance(each, ast.While) else each for each in block]
+
+
+def _as_loop_over(node: ast.While) -> ast.stmt:
+    """An endless loop that ends where there is no next element; itself where it is another one."""
+    match node:
+        case ast.While(
+            test=ast.Constant(value=True | 1),
+            body=[
+                ast.Try(
+                    body=[ast.Assign([target], ast.Call(func=ast.Name(id="next"), args=[taken])), *inner],
+                    handlers=[ast.ExceptHandler(type=ast.Name(id="StopIteration"), body=[ast.Break()])],
+                    orelse=[],
+                    finalbody=[],
+                ),
+                *rest,
+            ],
+            orelse=[],
+        ) if not inner or not rest:
+            return ast.copy_location(
+                ast.For(target, taken, [*inner, *rest] or [ast.copy_location(ast.Pass(), node)], []), node
+            )
+    return node
