@@ -9,11 +9,15 @@ from __future__ import annotations
 import ast
 import copy
 import re
+from itertools import pairwise
 
 from launcher.program.index import WRITTEN_OUT, last_name
 from launcher.program.values import with_names_replaced
 
 _MAY_NEED_WRITING_OUT = re.compile(r"\bpartial\b|\*\*\s*[A-Za-z_{]|\bgetattr\(")
+_MAY_NAME_WHAT_IT_GOES_OVER = re.compile(r"^[ \t]*(\w+) = [^\n]+\n\s*for [^\n]+ in \1:", re.MULTILINE)
+_GOES_OVER = frozenset({"chain", "enumerate", "islice", "iter", "range", "tqdm", "track", "trange", "zip"})
+"""The last names of what makes something for one loop."""
 _MAY_MATCH = re.compile(r"^[ \t]*match\b", re.MULTILINE)
 CHANGING = frozenset({"update", "pop", "setdefault", "clear", "popitem"})
 _Scope = ast.AST
@@ -27,7 +31,7 @@ def write_out(tree: ast.Module, text: str) -> None:
         _write_out_calls(tree)
     if _MAY_MATCH.search(text):
         _write_out_matches(tree)
-    if "StopIteration" in text:
+    if "StopIteration" in text or _MAY_NAME_WHAT_IT_GOES_OVER.search(text):
         _write_out_iterations(tree)
 
 
@@ -248,12 +252,26 @@ def _tests_of_pattern(
 
 
 def _write_out_iterations(tree: ast.Module) -> None:
-    """Write `while True: try: x = next(batches) except StopIteration: break` as `for x in batches:`."""
+    """Write `while True: try: x = next(batches) except StopIteration: break` as `for x in batches:`, and what
+    a loop goes over into the loop where a name is given to it right before."""
     for holder in [*ast.walk(tree)]:
         for name in ("body", "orelse", "finalbody"):
             block = getattr(holder, name, None)
             if isinstance(block, list):
                 block[:] = [_as_loop_over(each) if isinstance(each, ast.While) else each for each in block]
+                for before, loop in pairwise(block):
+                    _name_what_it_goes_over(before, loop)
+
+
+def _name_what_it_goes_over(before: ast.stmt, loop: ast.stmt) -> None:
+    """Let a loop go over `enumerate(loader)` itself where that stands in the statement before."""
+    match before, loop:
+        case ast.Assign([ast.Name(id=name)], made), ast.For(iter=ast.Name(id=read) as use) if name == read:
+            called = last_name(made.func) if isinstance(made, ast.Call) else None
+            if isinstance(made, ast.Name | ast.Attribute) or called in _GOES_OVER:
+                loop.iter = copy.deepcopy(made)
+                for each in ast.walk(loop.iter):
+                    ast.copy_location(each, use)
 
 
 def _as_loop_over(node: ast.While) -> ast.stmt:
