@@ -54,17 +54,17 @@ def _write_out_calls(tree: ast.Module) -> None:
 
 
 def _apply_partial(call: ast.Call, partial: ast.Call) -> None:
-    function = copy.deepcopy(partial.args[0])
-    for each in ast.walk(function):
-        ast.copy_location(each, call.func)
+    """Let a call be that of the function which is applied, with copies of what others may be given, too."""
+    if partial is not call.func:
+        partial.__dict__[WRITTEN_OUT] = True
+        partial = copy.deepcopy(partial)
+        for each in ast.walk(partial.args[0]):
+            ast.copy_location(each, call.func)
     given = {each.arg for each in call.keywords}
-    partial.__dict__[WRITTEN_OUT] = True
-    call.func = function
-    call.args = [*copy.deepcopy(partial.args[1:]), *call.args]
-    call.keywords = [
-        *(copy.deepcopy(each) for each in partial.keywords if each.arg is None or each.arg not in given),
-        *call.keywords,
-    ]
+    call.func, *before = partial.args
+    call.args = [*before, *call.args]
+    kept = [each for each in partial.keywords if each.arg is None or each.arg not in given]
+    call.keywords = [*kept, *call.keywords]
 
 
 def _attribute_read(node: ast.expr) -> ast.Attribute | None:

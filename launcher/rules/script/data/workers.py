@@ -18,6 +18,7 @@ from launcher.program.dataflow import (
     origins,
 )
 from launcher.program.index import SCOPE, FunctionNode, ancestors
+from launcher.program.objects.nodes import catches
 from launcher.program.program import Program
 from launcher.program.surroundings.options import option_of
 from launcher.program.values import (
@@ -273,7 +274,7 @@ def _is_conditional(program: Program, call: ast.AST, function: FunctionNode) -> 
     for outer in ancestors(call):
         if outer is function:
             return False
-        if isinstance(outer, ast.Try):
+        if catches(outer):
             return True
         if isinstance(outer, ast.If | ast.IfExp) and inner is not outer.test:
             body = outer.body if isinstance(outer, ast.If) else [outer.body]
