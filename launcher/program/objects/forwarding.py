@@ -47,7 +47,8 @@ def write_out_forwarded(callers: CallGraph) -> bool:
         site.args, site.keywords = call.args, call.keywords
         _call_another(site, call.func)
     for inner in passed:
-        file_of(inner).calls.remove(inner)
+        calls = file_of(inner).calls
+        calls[:] = [each for each in calls if each is not inner]
     if written:
         callers.files.forget_what_is_called()
     return bool(written)

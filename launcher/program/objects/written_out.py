@@ -14,12 +14,13 @@ from itertools import pairwise
 from launcher.program.index import WRITTEN_OUT, last_name
 from launcher.program.values import with_names_replaced
 
-_MAY_NEED_WRITING_OUT = re.compile(r"\bpartial\b|\*\*\s*[A-Za-z_{]|\bgetattr\(")
+_MAY_NEED_WRITING_OUT = re.compile(r"\bpartial\b|\*\*\s*[A-Za-z_{]|\bgetattr\([\w.]+, *[\"']\w+[\"']\)\(")
 _MAY_NAME_WHAT_IT_GOES_OVER = re.compile(r"^[ \t]*(\w+) = [^\n]+\n\s*for [^\n]+ in \1:", re.MULTILINE)
 _GOES_OVER = frozenset({"chain", "enumerate", "islice", "iter", "range", "tqdm", "track", "trange", "zip"})
 """The last names of what makes something for one loop."""
 _MAY_MATCH = re.compile(r"^[ \t]*match\b", re.MULTILINE)
 CHANGING = frozenset({"update", "pop", "setdefault", "clear", "popitem"})
+_HOLDING_BLOCKS = (ast.Module, ast.stmt, ast.ExceptHandler, ast.match_case)
 _Scope = ast.AST
 _Definition = tuple[object, str]
 """The function or module, or None for an attribute of `self`, and the name that is bound there."""
@@ -96,9 +97,9 @@ class _CallReading:
             pending.extend((each, scope) for each in ast.iter_child_nodes(node))
 
     def _read(self, node: ast.AST, scope: _Scope) -> None:
-        for name in ("body", "orelse", "finalbody"):
-            if isinstance(block := getattr(node, name, None), list):
-                self._read_block(block)
+        if isinstance(node, _HOLDING_BLOCKS):
+            for block in (getattr(node, name, None) for name in ("body", "orelse", "finalbody")):
+                self._read_block(block or [])
         if node in self._adding:
             self.calls += [(node, scope)] if isinstance(node, ast.Call) else []
         elif isinstance(node, ast.Call):
