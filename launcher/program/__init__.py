@@ -4,8 +4,10 @@ From the bottom: `index` walks each file once into scopes, bindings and calls. `
 can be known to be, a rank, a world size, an object of a library; `texts` puts texts together. `bindings` says
 which definitions reach a use and who calls a function with what, `records` what the fields of dataclasses
 are given; `evaluate` makes a value of every expression of that. `program` reads the files and is what rules
-are given; `dataflow` asks it where a value comes from, `process_environment` which variables and processes it
-makes. On these stand the analyses of `ranks`. What the names of libraries mean is data: a table for each
+are given. What may be told in several forms, such as partial applications and calls through functions that
+only hand on what they get, stands there in one (`objects/written_out.py`, `objects/forwarding.py`).
+`dataflow` asks it where a value comes from, `process_environment` which variables and processes it makes. On
+these stand the analyses of `ranks`. What the names of libraries mean is data: a table for each
 library in `libraries/`. Each module imports those before it and none behind it. The room knows Python and the
 libraries of distributed training, and nothing of jobs or AWS. What it does not know is UNKNOWN.
 

@@ -26,6 +26,7 @@ from launcher.program.index import (
     last_name,
     parent_of,
     scope_of,
+    statement_of,
 )
 from launcher.program.objects.nodes import nodes_within
 from launcher.program.program import Program
@@ -331,7 +332,7 @@ _MOST_PARTS = 400
 
 def parts_of(program: Program, node: ast.expr) -> Iterator[ast.AST]:
     """Every expression that a value may be calculated from: through variables, parameters, and the results of
-    the program's functions; and the loops whose variables are in it."""
+    the program's functions; the loops whose variables are in it, and the statements that add to these."""
     waiting: list[ast.expr] = [node]
     seen = set[ast.AST]()
     while waiting:
@@ -349,6 +350,8 @@ def parts_of(program: Program, node: ast.expr) -> Iterator[ast.AST]:
                 for binding in program.evaluation.sources(part):
                     if binding.kind is BindingKind.LOOPED:
                         yield binding.node
+                    elif binding.kind is BindingKind.CHANGED:
+                        yield statement_of(binding.node)
                     if isinstance(binding.node, ast.arg):
                         given = _given_by_every_call(program, binding.node)
                         waiting += [each for each in given if each is not None]

@@ -78,6 +78,11 @@ class FileIndex:
                 found.setdefault(name, []).append(call)
         return found
 
+    def forget_what_is_called(self) -> None:
+        """Find out anew what is called and mentioned, as some calls are other ones now, or are none."""
+        for name in ("calls_of", "mentioned"):
+            self.__dict__.pop(name, None)
+
     @cached_property
     def mentioned(self) -> frozenset[str]:
         """The last names of all that the file reads, sets or imports."""
@@ -692,6 +697,13 @@ class ProgramFiles:
             for name in file.mentioned:
                 found.setdefault(name, []).append(file)
         return found
+
+    def forget_what_is_called(self) -> None:
+        """Find out anew what the files call and mention."""
+        for name in ("_mentions", "_aliases"):
+            self.__dict__.pop(name, None)
+        for file in self.files:
+            file.forget_what_is_called()
 
     @cached_property
     def _positions(self) -> dict[FileIndex, int]:

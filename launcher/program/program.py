@@ -7,7 +7,6 @@ with its reason; the other files are still there.
 from __future__ import annotations
 
 import ast
-import copy
 import gc
 import io
 import os
@@ -26,7 +25,6 @@ from typing import TypeVar, cast
 from launcher.program.bindings import branch_arms
 from launcher.program.evaluate import Evaluation
 from launcher.program.index import (
-    WRITTEN_OUT,
     FileIndex,
     FunctionNode,
     ProgramFiles,
@@ -40,6 +38,8 @@ from launcher.program.index import (
     parameters_of,
     scope_of,
 )
+from launcher.program.objects.forwarding import write_out_forwarded
+from launcher.program.objects.written_out import CHANGING, write_out
 from launcher.program.texts import folders_added, folders_between
 from launcher.program.values import (
     External,
@@ -52,7 +52,6 @@ from launcher.program.values import (
     library_names,
     like,
     pairs_of,
-    with_names_replaced,
 )
 
 Analysis = TypeVar("Analysis")
@@ -63,8 +62,9 @@ class Program(ProgramFiles):
 
     @cached_property
     def evaluation(self) -> Evaluation:
-        """What the expressions of the program are."""
-        return Evaluation(self)
+        """What the expressions of the program are, where calls through others stand as calls of these."""
+        first = Evaluation(self)
+        return Evaluation(self) if write_out_forwarded(first.callers) else first
 
     @cached_property
     def _analyses(self) -> dict[Callable[[Program], object], object]:
@@ -406,10 +406,7 @@ def read_source(data: bytes, path: Path) -> FileIndex | Unread:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             tree = ast.parse(text, str(path))
-            if _MAY_NEED_WRITING_OUT.search(text):
-                write_out_calls(tree)
-            if _MAY_MATCH.search(text):
-                write_out_matches(tree)
+            write_out(tree, text)
     except SyntaxError as error:
         said = (error.msg or "a syntax error").partition(" (")[0]
         return Unread(path, f"it is no valid Python: {said}", error.lineno or 1, error.offset or 1)
@@ -418,118 +415,6 @@ def read_source(data: bytes, path: Path) -> FileIndex | Unread:
     except (RecursionError, MemoryError):
         return Unread(path, "its expressions are nested too deeply")
     return FileIndex(path, text, tree)
-
-
-# Calls as they run: partial applications with all their arguments, unpacked dictionaries with their entries.
-
-
-_MAY_NEED_WRITING_OUT = re.compile(r"\bpartial\b|\*\*\s*[A-Za-z_{]")
-_CHANGING = frozenset({"update", "pop", "setdefault", "clear", "popitem"})
-_Scope = ast.AST
-_Definition = tuple[object, str]
-"""The function or module, or None for an attribute of `self`, and the name that is bound there."""
-
-
-def write_out_calls(tree: ast.Module) -> None:
-    """Write `make(data)` as `DataLoader(data, 8)` where `make = partial(DataLoader, batch_size=8)`, and
-    `f(**options)` with what `options` holds, so that all that reads calls finds what they are given.
-
-    Only where the name, or the attribute of `self`, is bound once in its scope and never changed. What is
-    written out is a copy that stands where the original stands.
-    """
-    reading = _CallReading(tree)
-    for call, scope in reading.calls:
-        made = reading.value_of(call.func, scope)
-        if isinstance(made, ast.Call) and last_name(made.func) == "partial" and made.args:
-            _apply_partial(call, made)
-        call.keywords = [each for keyword in call.keywords for each in reading.entries(keyword, scope)]
-
-
-def _apply_partial(call: ast.Call, partial: ast.Call) -> None:
-    function = copy.deepcopy(partial.args[0])
-    for each in ast.walk(function):
-        ast.copy_location(each, call.func)
-    given = {each.arg for each in call.keywords}
-    partial.__dict__[WRITTEN_OUT] = True
-    call.func = function
-    call.args = [*copy.deepcopy(partial.args[1:]), *call.args]
-    call.keywords = [
-        *(copy.deepcopy(each) for each in partial.keywords if each.arg is None or each.arg not in given),
-        *call.keywords,
-    ]
-
-
-class _CallReading:
-    """The calls of a file with their scopes, and what the names are that are bound once and never changed."""
-
-    def __init__(self, tree: ast.Module) -> None:
-        self.calls: list[tuple[ast.Call, _Scope]] = []
-        self._bound: dict[_Definition, list[ast.expr | None]] = {}
-        self._changed: set[str] = set()
-        self._outer: dict[_Scope, _Scope | None] = {tree: None}
-        pending: list[tuple[ast.AST, _Scope]] = [(tree, tree)]
-        while pending:
-            node, scope = pending.pop()
-            self._read(node, scope)
-            if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda):
-                self._outer[node] = scope
-                scope = node
-            pending.extend((each, scope) for each in ast.iter_child_nodes(node))
-
-    def _read(self, node: ast.AST, scope: _Scope) -> None:
-        if isinstance(node, ast.Call):
-            self.calls.append((node, scope))
-            if isinstance(node.func, ast.Attribute) and node.func.attr in _CHANGING:
-                self._changed.add(last_name(node.func.value) or "")
-        elif isinstance(node, ast.Assign) and len(node.targets) == 1:
-            target = node.targets[0]
-            if (key := _key_of(target, scope)) is not None:
-                # Its own target is seen once more, as a name that something unknown is stored in.
-                self._bound.setdefault(key, []).insert(0, node.value)
-        elif isinstance(node, ast.Subscript) and not isinstance(node.ctx, ast.Load):
-            self._changed.add(last_name(node.value) or "")
-        elif isinstance(node, ast.arg):
-            self._bound.setdefault((scope, node.arg), []).extend((None, None))
-        elif isinstance(node, ast.Name | ast.Attribute) and not isinstance(node.ctx, ast.Load):
-            key = _key_of(node, scope)
-            if key is not None:
-                self._bound.setdefault(key, []).append(None)
-
-    def value_of(self, node: ast.expr, scope: _Scope) -> ast.expr | None:
-        """What a name or an attribute of `self` is bound to, if once; None for all other expressions."""
-        key = _key_of(node, scope)
-        if key is None or key[1] in self._changed:
-            return None
-        where: _Scope | None = scope
-        while key not in self._bound and key[0] is not None:
-            where = None if where is None else self._outer[where]
-            if where is None:
-                return None
-            key = (where, key[1])
-        values = self._bound.get(key, ())
-        return values[0] if len(values) == 2 else None
-
-    def entries(self, keyword: ast.keyword, scope: _Scope, depth: int = 4) -> list[ast.keyword]:
-        """The entries of an unpacked dictionary as keywords; any other keyword alone, as it is."""
-        if keyword.arg is not None or not depth:
-            return [keyword]
-        given = self.value_of(keyword.value, scope) or keyword.value
-        if isinstance(given, ast.Call) and last_name(given.func) == "dict" and not given.args:
-            return [
-                each
-                for part in given.keywords
-                for each in self.entries(copy.deepcopy(part), scope, depth - 1)
-            ]
-        if not isinstance(given, ast.Dict):
-            return [keyword]
-        found: list[ast.keyword] = []
-        for name, value in zip(given.keys, given.values, strict=True):
-            if name is not None and not (isinstance(name, ast.Constant) and isinstance(name.value, str)):
-                return [keyword]
-            arg = None if name is None else str(name.value)
-            part = ast.copy_location(ast.keyword(arg, copy.deepcopy(value)), value)
-            found += self.entries(part, scope, depth - 1)
-        return found
 
 
 def write_out_unpacked(program: Program, call: ast.Call) -> None:
@@ -572,7 +457,7 @@ def _unpacked(program: Program, table: ast.expr) -> list[Pair] | None:
 
 def changes_of_table(file: FileIndex, name: str) -> Iterator[tuple[ast.expr, list[ast.keyword] | None]]:
     """Where something of this name gets entries, and which; None for what takes some away."""
-    for method in sorted(_CHANGING):
+    for method in sorted(CHANGING):
         for call in file.calls_of.get(method, ()):
             if isinstance(call.func, ast.Attribute) and last_name(call.func.value) == name:
                 tables = [ast.keyword(None, each) for each in call.args]
@@ -583,83 +468,6 @@ def changes_of_table(file: FileIndex, name: str) -> Iterator[tuple[ast.expr, lis
                 known = binding.value is not None and key
                 added = [ast.keyword(key, binding.value)] if known and binding.value else None
                 yield binding.node, added
-
-
-_MAY_MATCH = re.compile(r"^[ \t]*match\b", re.MULTILINE)
-
-
-def write_out_matches(tree: ast.Module) -> None:
-    """Write `match rank: case 0: ...` as `if rank == 0: ...`, so that all that reads tests reads it.
-
-    Only where every case compares the subject, or the parts of one that is a written tuple, with values.
-    """
-    for holder in reversed([*ast.walk(tree)]):
-        for name in ("body", "orelse", "finalbody"):
-            block = getattr(holder, name, None)
-            if isinstance(block, list):
-                block[:] = [_written_as_test(each) if isinstance(each, ast.Match) else each for each in block]
-
-
-def _written_as_test(node: ast.Match) -> ast.stmt:
-    """A `match` as a chain of tests; itself where a case is more than comparisons."""
-    written: list[ast.stmt] = []
-    for case in reversed(node.cases):
-        names: dict[str, ast.expr] = {}
-        tests = _tests_of_pattern(node.subject, case.pattern, names)
-        if tests is None:
-            return node
-        if case.guard is not None:
-            tests.append(copy.deepcopy(with_names_replaced(case.guard, names)))
-        for name, value in names.items():  # `case other:` is `other = rank`.
-            made = ast.Assign([ast.Name(name, ast.Store())], copy.deepcopy(value))
-            ast.copy_location(made.targets[0], case.pattern)
-            case.body.insert(0, ast.copy_location(made, case.pattern))
-        if tests:
-            test = tests[0] if len(tests) == 1 else ast.BoolOp(ast.And(), tests)
-            branch = ast.If(ast.copy_location(test, tests[0]), case.body, written)
-            ast.copy_location(branch, case.pattern).end_lineno = node.end_lineno
-            branch.end_col_offset = node.end_col_offset
-            written = [branch]
-        else:
-            written = case.body
-    return written[0] if isinstance(written[0], ast.If) and len(written) == 1 else node
-
-
-def _tests_of_pattern(
-    subject: ast.expr, pattern: ast.pattern, named: dict[str, ast.expr]
-) -> list[ast.expr] | None:
-    """What must hold of a subject where it matches; None where that is more than comparisons.
-
-    What of it gets a name is put into `named`.
-    """
-    if isinstance(pattern, ast.MatchAs):
-        if pattern.name is not None:
-            named[pattern.name] = subject
-        return [] if pattern.pattern is None else _tests_of_pattern(subject, pattern.pattern, named)
-    if isinstance(pattern, ast.MatchSequence) and isinstance(subject, ast.Tuple):
-        if len(pattern.patterns) != len(subject.elts):
-            return None
-        pairs = zip(subject.elts, pattern.patterns, strict=True)
-        parts = [_tests_of_pattern(*each, named) for each in pairs]
-        return None if None in parts else [test for part in parts for test in part or ()]
-    choices = pattern.patterns if isinstance(pattern, ast.MatchOr) else [pattern]
-    singles = [each for each in choices if isinstance(each, ast.MatchSingleton)]
-    values = [each.value for each in choices if isinstance(each, ast.MatchValue)]
-    values += [ast.copy_location(ast.Constant(each.value), each) for each in singles]
-    if len(values) < len(choices):
-        return None
-    one: ast.expr = values[0] if len(values) == 1 else ast.Tuple(values, ast.Load())
-    sign = ast.In() if len(values) > 1 else ast.Is() if isinstance(pattern, ast.MatchSingleton) else ast.Eq()
-    compared = ast.Compare(copy.deepcopy(subject), [sign], [ast.copy_location(one, pattern)])
-    return [ast.copy_location(compared, pattern)]
-
-
-def _key_of(node: ast.expr, scope: _Scope) -> _Definition | None:
-    if isinstance(node, ast.Name):
-        return scope, node.id
-    if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and node.value.id == "self":
-        return None, node.attr
-    return None
 
 
 # Which files of a folder are started by themselves, and train on several processes.

@@ -486,6 +486,10 @@ class WrittenTables:
             return self._list(node, rows, *nodes)
         if name == "dict.fromkeys" and len(known) == 2:
             return self._table(node, [(each, node.args[1]) for each in known[0]], *nodes)
+        if name in PROGRESS_BARS:
+            return first
+        if name == "itertools.chain":
+            return self._list(node, [each for elements in known for each in elements], *nodes)
         if name in ("list", "tuple", "iter", "reversed") and len(known) == 1:
             return self._list(node, known[0][:: -1 if name == "reversed" else 1], *nodes)
         return UNKNOWN
@@ -559,8 +563,6 @@ class WrittenTables:
 
 
 _OF_OBJECTS = frozenset({"vars", "dataclasses.asdict", "attr.asdict", "attrs.asdict"})
-_MAKERS = _OF_OBJECTS | {"zip", "enumerate", "map", "dict.fromkeys", "list", "tuple", "iter", "reversed"}
-"""All functions that `of_call` knows: of others the arguments are not looked at."""
 
 METHODS_OF_WRITTEN = frozenset({"copy", "items", "keys", "values", "_asdict", "model_dump", "dict"})
 """The last names of all that `of_method` knows."""
@@ -585,6 +587,16 @@ def library_names(key: str) -> frozenset[str]:
     """The names that the tables of all libraries have below a key, such as `joining_calls`."""
     return frozenset(LIBRARY_TABLES[key])
 
+
+PROGRESS_BARS = library_names("progress_bars")
+"""What gives the elements of what it is given, one after the other, and shows how far that is."""
+
+_MAKERS = (
+    _OF_OBJECTS
+    | PROGRESS_BARS
+    | {"zip", "enumerate", "map", "dict.fromkeys", "list", "tuple", "iter", "reversed", "itertools.chain"}
+)
+"""All functions that `of_call` knows: of others the arguments are not looked at."""
 
 HOST_SIZES = library_names("host_sizes")
 

@@ -92,6 +92,7 @@ KEYS: Mapping[str, tuple[Callable[[object], Meanings], str]] = {
     ),
     "one_rank_decorators": (_one_rank, "Decorators of functions that run on one rank alone."),
     "true_when_distributed": (_names, "What is true in every distributed run, on all ranks."),
+    "progress_bars": (_names, "What gives the elements of what it is given, and shows how far that is."),
     "integers": (_names, "Calls that surely give an int."),
     "joining_calls": (_names, "The calls after which a program is one of several processes."),
     "rank_starters": (_names, "What runs a function as every rank."),

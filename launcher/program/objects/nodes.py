@@ -26,3 +26,9 @@ def nodes_within(node: ast.AST) -> list[ast.AST]:
             elif isinstance(value, ast.AST):
                 found.append(value)
     return found
+
+
+def catches(node: ast.AST) -> bool:
+    """Whether a program goes on after what fails in a `try`, as one of its handlers does not raise again."""
+    handlers = node.handlers if isinstance(node, ast.Try | ast.TryStar) else []
+    return any(not isinstance(each.body[-1], ast.Raise) for each in handlers)

@@ -114,7 +114,7 @@ def reduces_by_hand(program: Program) -> bool:
     return any(
         _near_gradients(program, each) and not program.analysis(Reachability).is_named_nowhere(each)
         for file in program.files
-        for name in _COLLECTIVES
+        for name in program.known_as({*_COLLECTIVES})
         for each in file.calls_of.get(name, ())
     )
 

@@ -34,6 +34,7 @@ from launcher.program.values import (
     FSDP,
     FULLY_SHARD,
     LIBRARY_TABLES,
+    PROGRESS_BARS,
     UNKNOWN,
     Constant,
     Defined,
@@ -469,7 +470,7 @@ def _calls_in_order(statement: ast.stmt) -> list[ast.Call]:
 # What a loop goes through, one element at each turn.
 
 
-_GOES_THROUGH = ("enumerate", "iter", "zip", "tqdm.tqdm", "tqdm.auto.tqdm")
+_GOES_THROUGH = {"enumerate", "iter", "zip", "itertools.chain", *PROGRESS_BARS}
 """What gives the elements of what it is given."""
 
 

@@ -34,6 +34,7 @@ from launcher.program.program import Program
 from launcher.program.ranks.reachability import Reachability
 from launcher.program.ranks.training_loops import makes_ranks_agree, shares_its_result
 from launcher.program.values import (
+    PROGRESS_BARS,
     RANK_VARIABLES,
     UNKNOWN,
     Constant,
@@ -92,8 +93,7 @@ _PURE_CALLS = frozenset(
 )
 """What gives the same for the same arguments, among it what makes objects of configurations."""
 
-_COUNTING = ("range", "tqdm.trange", "tqdm.auto.trange")
-_BARS = ("tqdm.tqdm", "tqdm.auto.tqdm", "tqdm.notebook.tqdm", "rich.progress.track")
+_COUNTING = ("range", "tqdm.trange")
 _FILE_LOADERS = frozenset(
     {
         "torch.load",
@@ -316,7 +316,7 @@ class Uniformity:
 
     def _counts(self, counter: ast.expr, over: ast.expr | None, name: str) -> bool:
         """Whether what a loop goes through counts, also where a bar shows how far it is."""
-        if isinstance(over, ast.Call) and self.program.qualified(over.func) in _BARS and over.args:
+        if isinstance(over, ast.Call) and self.program.qualified(over.func) in PROGRESS_BARS and over.args:
             over = over.args[0]
         if not isinstance(over, ast.Call):
             return False

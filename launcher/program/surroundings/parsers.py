@@ -35,6 +35,7 @@ from launcher.program.index import (
     parent_of,
     scope_of,
 )
+from launcher.program.objects.nodes import catches
 from launcher.program.program import Program
 from launcher.program.ranks.reachability import Reachability, surely_runs
 from launcher.program.ranks.training_loops import written_turns
@@ -199,7 +200,7 @@ def _reads_the_command_line(program: Program, call: ast.Call) -> bool:
     if (earlier := _first_reading(program, call)) is not None:
         return surely_runs(program, call) and _reads_the_command_line(program, earlier)
     given = argument_of(call, "args", 0)
-    if has_star_arguments(call) or any(isinstance(each, ast.Try) for each in ancestors(call)):
+    if has_star_arguments(call) or any(map(catches, ancestors(call))):
         return False
     if given is not None and program.value(given) != Constant(None):
         first = given.elts[0] if isinstance(given, ast.List) and given.elts else given

@@ -455,7 +455,7 @@ _DRAWING = ("random.", "numpy.random.", "torch.rand", "torch.bernoulli")
 """How the names of what draws random numbers begin."""
 
 _DRAWING_METHODS = frozenset({"uniform_", "bernoulli_", "random_", "normal_", "exponential_"})
-_COUNTING = ("range", "enumerate", "tqdm.trange", "tqdm.auto.trange", "itertools.count")
+_COUNTING = ("range", "enumerate", "tqdm.trange", "itertools.count")
 _DEEPEST = 8
 
 

@@ -43,7 +43,16 @@ from launcher.program.ranks.training_loops import (
     scaler_of,
     steps_optimizer,
 )
-from launcher.program.values import DDP, FSDP, INIT_PROCESS_GROUP, Defined, External, Made, WorldSize
+from launcher.program.values import (
+    DDP,
+    FSDP,
+    INIT_PROCESS_GROUP,
+    Defined,
+    External,
+    Made,
+    WorldSize,
+    library_names,
+)
 from launcher.rules.script.findings import finding_at, insert_before, related_at
 from launcher.rules.training_compiler import uses_xla
 
@@ -700,7 +709,7 @@ def _is_inside_ddp(program: Program, node: ast.expr) -> bool:
 
 
 def _may_reduce(program: Program) -> bool:
-    if reduces_by_hand(program):
+    if reduces_by_hand(program) or any(True for _ in program.calls(*_OTHER_WRAPPERS)):
         return True
     for file in program.files:
         if file.stars:
@@ -712,6 +721,10 @@ def _may_reduce(program: Program) -> bool:
             if REDUCING.search(lowered) and not all(_is_of_torch(program, each) for each in calls):
                 return True
     return False
+
+
+_OTHER_WRAPPERS = library_names("model_wrappers") - {DDP}
+"""Wrappers that are not looked at further, under whatever name they are called."""
 
 
 def _is_of_torch(program: Program, call: ast.Call) -> bool:

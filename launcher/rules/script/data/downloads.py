@@ -32,6 +32,7 @@ from launcher.program.ranks.uniformity import Uniformity
 from launcher.program.spellings import spelled_commands
 from launcher.program.surroundings.options import DefaultRun
 from launcher.program.values import (
+    PROGRESS_BARS,
     Constant,
     Defined,
     External,
@@ -103,8 +104,7 @@ _HARMLESS = frozenset(
         "contextlib.closing",
         "concurrent.futures.ThreadPoolExecutor",
         "multiprocessing.pool.ThreadPool",
-        "tqdm.tqdm",
-        "tqdm.auto.tqdm",
+        *PROGRESS_BARS,
         *_OPENING_URLS,
     }
 )

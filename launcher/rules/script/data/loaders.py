@@ -40,6 +40,7 @@ from launcher.program.surroundings.loader_classes import LOADER, SAMPLER
 from launcher.program.surroundings.options import DefaultRun
 from launcher.program.values import (
     LIBRARY_TABLES,
+    PROGRESS_BARS,
     Constant,
     Defined,
     Dictionary,
@@ -79,13 +80,9 @@ _LOOKERS = frozenset(
         "itertools.islice",
         "itertools.chain",
         "itertools.cycle",
-        "tqdm.tqdm",
         "tqdm.trange",
-        "tqdm.auto.tqdm",
-        "tqdm.autonotebook.tqdm",
-        "tqdm.notebook.tqdm",
         "math.ceil",
-        "rich.progress.track",
+        *PROGRESS_BARS,
     }
 )
 """What is given a loader and leaves it as it is."""
@@ -99,9 +96,8 @@ _WRAPPED = frozenset(
         "itertools.cycle",
         "map",
         "filter",
-        "rich.progress.track",
         "reversed",
-        *(each for each in _LOOKERS if "tqdm" in each),
+        *PROGRESS_BARS,
     }
 )
 """What gives one element for each of its first argument's."""

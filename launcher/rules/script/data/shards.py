@@ -21,6 +21,7 @@ from launcher.program.ranks.truths import Guard
 from launcher.program.surroundings.options import DefaultRun
 from launcher.program.values import (
     LAST_RANK,
+    PROGRESS_BARS,
     Constant,
     Defined,
     External,
@@ -497,13 +498,7 @@ _KEEPING = frozenset(
         "map",
         "zip",
         "enumerate",
-        *(
-            "tqdm.tqdm",
-            "tqdm.auto.tqdm",
-            "tqdm.notebook.tqdm",
-            "rich.progress.track",
-            "mmcv.track_iter_progress",
-        ),
+        *PROGRESS_BARS,
         "set",
         "frozenset",
         "numpy.array",

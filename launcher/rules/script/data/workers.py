@@ -18,8 +18,9 @@ from launcher.program.dataflow import (
     origins,
 )
 from launcher.program.index import SCOPE, FunctionNode, ancestors
+from launcher.program.objects.nodes import catches
 from launcher.program.program import Program
-from launcher.program.surroundings.options import default_of_option, option_of
+from launcher.program.surroundings.options import option_of
 from launcher.program.values import (
     Constant,
     Defined,
@@ -108,12 +109,10 @@ def workers_leave_the_devices_alone(program: Program) -> Iterator[Finding]:
 
 
 def _workers_of(loaders: Loaders, loader: ast.Call) -> int | None:
-    """The workers of a loader, by a literal or the default of an option."""
+    """The workers of a loader in a run of the defaults."""
     given = loaders.given(loader, "num_workers")
-    literal = constant_argument(loaders.program, given)
-    option = None if given is None or literal is not None else default_of_option(loaders.program, given)
-    workers: object = literal.value if literal is not None else None if option is None else option.value
-    return workers if isinstance(workers, int) and not isinstance(workers, bool) else None
+    workers = None if given is None else default_number(loaders.program, given)
+    return workers if isinstance(workers, int) else None
 
 
 def _starts_otherwise(program: Program) -> bool:
@@ -275,7 +274,7 @@ def _is_conditional(program: Program, call: ast.AST, function: FunctionNode) -> 
     for outer in ancestors(call):
         if outer is function:
             return False
-        if isinstance(outer, ast.Try):
+        if catches(outer):
             return True
         if isinstance(outer, ast.If | ast.IfExp) and inner is not outer.test:
             body = outer.body if isinstance(outer, ast.If) else [outer.body]

@@ -19,6 +19,7 @@ from launcher.program.dataflow import (
     origins,
 )
 from launcher.program.index import FunctionNode, ancestors, file_of, last_name, scope_of
+from launcher.program.objects.nodes import catches
 from launcher.program.overlapping_starts import starts_side_by_side, torchruns_on_one_port
 from launcher.program.process_environment import (
     ChangedVariable,
@@ -207,7 +208,7 @@ def listeners_have_ports_of_their_own(program: Program) -> Iterator[Finding]:
         return
     others, group_ports = has_another_launcher(program), list(_ports_of_groups(program))
     for call, port, alone in _listeners(program):
-        if any(isinstance(each, ast.Try) and each.handlers for each in ancestors(call)):
+        if any(map(catches, ancestors(call))):
             continue
         fixed = constant_argument(program, port)
         if "MASTER_PORT" in variables_in(program, port):
