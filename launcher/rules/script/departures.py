@@ -590,7 +590,7 @@ def collectives_wait_for_no_clock(program: Program) -> Iterator[Finding]:
     Bad: `if time.time() - saved > 3600: dcp.save(state)`. Good: `if step % 1000 == 0:`, or a decision of rank
     0 that is broadcast. Source: torch's notes on DDP: every rank must run the same reductions.
     """
-    if not any(True for _ in joining_calls(program)):
+    if not any(True for _ in joining_calls(program)) or not any(True for _ in program.calls(*_CLOCKS)):
         return
     for file in program.files:
         for node in file.statements.get(ast.If, ()):
@@ -617,22 +617,24 @@ def collectives_wait_for_no_clock(program: Program) -> Iterator[Finding]:
 
 def _clock_asked(program: Program, test: ast.expr) -> ast.Call | None:
     """The clock that a comparison depends on, where nothing makes the ranks agree on what it says."""
-    names, waiting, clock = set[str](), [(test, _DEEPEST_SOURCE)], None
+    if not any(isinstance(each, ast.Compare) for each in ast.walk(test)):
+        return None
+    names, calls, waiting = set[str](), list[ast.Call](), [(test, _DEEPEST_SOURCE)]
     while waiting:
         whole, depth = waiting.pop()
         for part in ast.walk(whole):
-            if isinstance(part, ast.Call) and (makes_ranks_agree(part) or _is_decided_in(program, part)):
-                return None
-            if isinstance(part, ast.Call) and program.qualified(part.func) in _CLOCKS:
-                clock = part
-            if isinstance(part, ast.Name) and _is_a_variable(program, part) and depth:
+            if isinstance(part, ast.Call):
+                calls.append(part)
+            if isinstance(part, ast.Name) and depth and _is_a_variable(program, part):
                 names.add(part.id)
                 sources = program.evaluation.sources(part)
                 known = [each.value for each in sources if each.kind is BindingKind.ASSIGNED]
                 waiting += [(each, depth - 1) for each in known if each is not None]
-    compares = any(isinstance(each, ast.Compare) for each in ast.walk(test))
+    clock = next((each for each in reversed(calls) if program.qualified(each.func) in _CLOCKS), None)
+    if clock is None or any(makes_ranks_agree(each) or _is_decided_in(program, each) for each in calls):
+        return None
     decided = program.analysis(Guards).guard(test) is not None or _shared_before(program, names, test, test)
-    return clock if compares and not decided else None
+    return None if decided else clock
 
 
 _DEEPEST_SOURCE = 3
