@@ -13,7 +13,7 @@ from enum import Enum
 from functools import cached_property
 
 from launcher.frozen import frozen
-from launcher.program.dataflow import all_arguments, argument_of
+from launcher.program.dataflow import all_arguments, argument_of, has_star_arguments
 from launcher.program.index import FunctionNode, class_of, scope_of
 from launcher.program.program import Program
 from launcher.program.values import LIBRARY_TABLES, Constant, Defined, External, Instance, alternatives
@@ -172,6 +172,22 @@ def trainers_of_several(program: Program) -> Iterator[tuple[ast.Call, str]]:
         values = [None if each is None else program.value(each) for each in told]
         if values[0] not in (Constant(1), Constant("1")) and values[1] != Constant("cpu"):
             yield call, name
+
+
+_COUNTED = ("limit_train_batches", "max_steps", "overfit_batches", "fast_dev_run")
+
+
+def trains_to_the_end(trainer: ast.Call) -> bool:
+    """Whether a Trainer of Lightning takes all batches of its loaders."""
+    return not has_star_arguments(trainer) and not any(argument_of(trainer, each) for each in _COUNTED)
+
+
+def is_made_by_hook(program: Program, loader: ast.Call) -> bool:
+    """Whether a hook of a class of Lightning makes the loader that its Trainer trains with."""
+    function = scope_of(loader).function
+    owner = None if function is None else class_of(function.node)
+    hook = getattr(getattr(function, "node", None), "name", None)
+    return owner is not None and hook == "train_dataloader" and _is_of_lightning(program, owner)
 
 
 _ON_EVERY_RANK = frozenset({"setup", "configure_model", "configure_optimizers", "on_fit_start"}) | {

@@ -51,6 +51,7 @@ from launcher.rules.script.data.by_libraries import (
     LoaderOwners,
     derived_trainers,
     engine_runs,
+    is_made_by_hook,
     leaves_samplers_to_the_script,
 )
 
@@ -108,6 +109,9 @@ _WRAPPED = frozenset(
     }
 )
 """What gives one element for each of its first argument's."""
+
+PREPARING = ("accelerate.Accelerator.prepare", "lightning.fabric.Fabric.setup")
+"""What wraps a model, and splits the loaders that it, or what stands beside it, is given."""
 
 _DEEPEST = 5
 """So many calls are followed from a loop to what it calls, and from a function to its callers."""
@@ -172,6 +176,11 @@ class Loaders:
         """Whether all ranks train one model, each with data of its own; False where that is not sure."""
         return self.is_wrapped_by(library_names("model_wrappers"))
 
+    @cached_property
+    def is_one_model(self) -> bool:
+        """The same, also where a library wraps the model that it prepares."""
+        return self.is_wrapped_by((*library_names("model_wrappers"), *PREPARING))
+
     def is_wrapped_by(self, names: Iterable[str]) -> bool:
         """Whether one of these makes the model one of all ranks, and nothing splits it in other ways."""
         for file in self.program.files:
@@ -199,6 +208,16 @@ class Loaders:
                 return None
             found |= samplers
         return found
+
+    @cached_property
+    def _fitted(self) -> frozenset[ast.Call]:
+        calls = [call for call, _ in self.program.calls("lightning.pytorch.Trainer.fit")]
+        given = [each for call in calls if (each := argument_of(call, "train_dataloaders", 1)) is not None]
+        return frozenset(loader for each in given for loader in self.resolved(each) or ())
+
+    def is_of_lightning(self, loader: ast.Call) -> bool:
+        """Whether a Trainer of Lightning trains with a loader: it is given it, or its hook makes it."""
+        return loader in self._fitted or is_made_by_hook(self.program, loader)
 
     def is_shuffled(self, loader: ast.Call) -> bool:
         """Whether a loader draws from all of a dataset that has a length: it can not shuffle a stream."""
@@ -664,13 +683,9 @@ def left_to_the_script(loaders: Loaders) -> Iterator[tuple[ast.Call, ast.Call]]:
     devices = argument_of(trainers[0], "devices")
     if devices is not None and program.value(devices) == Constant(1):
         return
-    fits = [call for call, _ in program.calls("lightning.pytorch.Trainer.fit")]
-    fitted = [each for call in fits if (each := argument_of(call, "train_dataloaders", 1)) is not None]
-    given = {call for each in fitted for call in loaders.resolved(each) or ()}
     for loader in loaders.calls:
-        function, dataset = scope_of(loader).function, loaders.given(loader, "dataset")
-        hook = None if function is None else getattr(function.node, "name", None)
-        if dataset is None or (loader not in given and hook != "train_dataloader"):
+        dataset = loaders.given(loader, "dataset")
+        if dataset is None or not loaders.is_of_lightning(loader):
             continue
         if loaders.samplers_of(loader) == frozenset() and Closure(program, dataset).is_the_same_everywhere:
             yield loader, trainers[0]

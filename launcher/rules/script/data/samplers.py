@@ -70,6 +70,7 @@ from launcher.rules.script.data.by_libraries import (
 from launcher.rules.script.data.epochs import epoch_calls, receivers
 from launcher.rules.script.data.lists import class_around, follow_list, uses_of_target
 from launcher.rules.script.data.loaders import (
+    PREPARING,
     LoaderLoop,
     Loaders,
     left_to_the_script,
@@ -134,19 +135,16 @@ def training_data_is_split(program: Program) -> Iterator[Finding]:
         )
 
 
-_PREPARING = ("accelerate.Accelerator.prepare", "lightning.fabric.Fabric.setup")
-"""What wraps a model, and splits the loaders that it, or what stands beside it, is given."""
-
-_WRAPPERS = (*library_names("model_wrappers"), *_PREPARING)
+_WRAPPERS = (*library_names("model_wrappers"), *PREPARING)
 
 
 def _unsplit(program: Program) -> Iterator[tuple[ast.Call, LoaderLoop, bool]]:
     """The loaders that give every rank the same data, each with a loop that trains with it, and whether it is
     known what the dataset is: another one that is shuffled anew is most likely whole on every rank."""
     loaders = program.analysis(Loaders)
-    if not loaders.calls or not (loaders.is_wrapped_by(_WRAPPERS) or any(reductions_of_gradients(program))):
+    if not loaders.calls or not (loaders.is_one_model or any(reductions_of_gradients(program))):
         return
-    if any(has_star_arguments(call) for call, _ in program.calls(*_PREPARING)):
+    if any(has_star_arguments(call) for call, _ in program.calls(*PREPARING)):
         return
     seen, reported = set[ast.Call](), set[ast.Call]()
     for loop in loaders.training_loops:

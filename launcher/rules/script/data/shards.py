@@ -26,11 +26,15 @@ from launcher.program.values import (
     WorldSize,
     alternatives,
 )
-from launcher.rules.script.data.loaders import Loaders, names_in
+from launcher.rules.script.data.by_libraries import (
+    trainers_of_several,
+    trains_to_the_end,
+)
+from launcher.rules.script.data.loaders import Loaders, method_of, names_in
 from launcher.rules.script.data.skipped_batches import made_of_own, may_be_evened, tells_own
 from launcher.rules.script.findings import finding_at, related_at
 
-_EVENING = ("drop", "trunc", "pad", "repeat", "cycle", "equal", "minimum", "smallest")
+_EVENING = ("fullsync", "drop", "trunc", "pad", "repeat", "cycle", "equal", "minimum", "smallest")
 _EVEN = frozenset({"even", "evened", "evenly", "min"})
 """Words in identifiers, and how others begin, where a dataset may see to equal numbers itself: they only
 silence the rule."""
@@ -46,7 +50,9 @@ def shards_are_equally_many(program: Program) -> Iterator[Finding]:
     Unless the number of elements divides by the number of ranks, some ranks have one more: they go on to a
     batch that the others do not have, and wait for them until the timeout. A warning, as the number may
     divide; where elements are files, the batches differ even then. Not found where the loop may end by
-    itself, the rest is cut off (of samples, not of files of many), or Join is used.
+    itself, the rest is cut off (of samples, not of files of many), or Join is used. The loop may also go
+    through a list or a generator without any loader, or be that of Lightning's Trainer or Ignite's engine; the
+    cut may be one that a library makes (`split_between_processes`, `sharding_filter`).
 
     Bad: `for path in self.paths[rank::world_size]: yield from read(path)` in an IterableDataset
     Good: a DistributedSampler; or `count = len(paths) // world_size * world_size`, and `paths[:count]` cut.
@@ -54,34 +60,79 @@ def shards_are_equally_many(program: Program) -> Iterator[Finding]:
     Source: torch.distributed.algorithms.Join documentation.
     """
     loaders = program.analysis(Loaders)
-    if not loaders.is_data_parallel or may_be_evened(program):
+    if may_be_evened(program):
         return
-    yield from _split_web_datasets(program)
-    if not loaders.calls:
-        return
+    if loaders.is_data_parallel:
+        yield from _split_web_datasets(program)
+    ways = chain(_cuts_behind_loaders(loaders), _cuts_behind_loops(loaders), _cuts_behind_trainers(loaders))
     reported = set[ast.AST]()
-    for loop in loaders.training_loops:
-        if not loop.ends_with_data or _may_end_early(program, loop.node):
-            continue
-        for loader in loop.loaders:
-            made = loaders.given(loader, "batch_sampler") or loaders.given(loader, "dataset")
-            dropped = argument_of(loader, "drop_last", 8)
-            if made is None or has_star_arguments(loader):
-                continue
-            closure = Closure(program, made)
-            drops = dropped is not None and not _is_off(program, dropped) and not _reads_many(closure)
-            cuts = _uneven_cuts(program, closure, drops)
-            for cut, what in chain(cuts, _cuts_of_samplers(loaders, loader, dropped)):
-                if cut not in reported:
-                    reported.add(cut)
-                    yield finding_at(
-                        data.UNEVEN_BATCHES,
-                        cut,
-                        f"{what}: unless their number divides by the ranks, some ranks train on a batch that "
-                        "the others do not have, and wait for them",
-                        severity=Severity.WARNING,
-                        related=[related_at(loop.iter, "the loop that trains to the end of it")],
-                    )
+    for cut, what, place in ways:
+        if cut not in reported:
+            reported.add(cut)
+            yield finding_at(
+                data.UNEVEN_BATCHES,
+                cut,
+                f"{what}: unless their number divides by the ranks, some ranks train on a batch that "
+                "the others do not have, and wait for them",
+                severity=Severity.WARNING,
+                related=[related_at(place, "the loop that trains to the end of it")],
+            )
+
+
+_Cut = tuple[ast.expr, str, ast.expr]
+"""Where data are cut into unequal parts, how, and where the program trains to the end of them."""
+
+
+def _cuts_behind_loaders(loaders: Loaders) -> Iterator[_Cut]:
+    """The cuts of what loaders hand out to a loop that trains."""
+    for loop in loaders.training_loops if loaders.is_data_parallel else ():
+        if loop.ends_with_data and not _may_end_early(loaders.program, loop.node):
+            for loader in loop.loaders:
+                yield from ((cut, what, loop.iter) for cut, what in _cuts_of_loader(loaders, loader))
+
+
+def _cuts_of_loader(loaders: Loaders, loader: ast.Call) -> Iterator[tuple[ast.expr, str]]:
+    program = loaders.program
+    made = loaders.given(loader, "batch_sampler") or loaders.given(loader, "dataset")
+    dropped = argument_of(loader, "drop_last", 8)
+    if made is not None and not has_star_arguments(loader):
+        closure = Closure(program, made)
+        drops = dropped is not None and not _is_off(program, dropped) and not _reads_many(closure)
+        yield from _uneven_cuts(program, closure, drops)
+        yield from _cuts_of_samplers(loaders, loader, dropped)
+
+
+def _cuts_behind_loops(loaders: Loaders) -> Iterator[_Cut]:
+    """The cuts of what a loop that trains goes through without any loader: a list, or a generator."""
+    program = loaders.program
+    if not loaders.is_one_model:
+        return
+    for file in program.files:
+        for loop in file.statements.get(ast.For, ()):
+            if (
+                isinstance(loop, ast.For)
+                and loaders.trains(loop.body)
+                and not _may_end_early(program, loop)
+                and not _is_bounded(program, loop.iter)
+                and not loaders.looped_over(loop.iter)
+            ):
+                closure = Closure(program, loaders.unwrapped(loop.iter))
+                yield from ((cut, what, loop.iter) for cut, what in _uneven_cuts(program, closure, False))
+
+
+def _cuts_behind_trainers(loaders: Loaders) -> Iterator[_Cut]:
+    """The cuts of streams that a Trainer of Lightning goes through to their end: it gives ranks no part of
+    what it can not index."""
+    program = loaders.program
+    trainers = [each for each, _ in trainers_of_several(program)] if loaders.calls else []
+    if not trainers or not all(map(trains_to_the_end, trainers)):
+        return
+    for loader in loaders.calls:
+        dataset = loaders.given(loader, "dataset")
+        made = () if dataset is None else alternatives(program.value(dataset))
+        streams = [isinstance(each, Made) and not method_of(each.definition, "__getitem__") for each in made]
+        if made and all(streams) and loaders.is_of_lightning(loader):
+            yield from ((cut, what, trainers[0]) for cut, what in _cuts_of_loader(loaders, loader))
 
 
 def _split_web_datasets(program: Program) -> Iterator[Finding]:
@@ -120,6 +171,13 @@ def _is_counted(over: ast.expr) -> bool:
     """Whether a loop goes by a number, that of another iterable too."""
     called = {last_name(each.func) for each in ast.walk(over) if isinstance(each, ast.Call)}
     return not called.isdisjoint({"range", "islice", "zip", "trange"})
+
+
+def _is_bounded(program: Program, over: ast.expr) -> bool:
+    """Whether what a loop goes through may be as long as something else: of `zip`, or the first so many."""
+    calls = [each for each in ast.walk(over) if isinstance(each, ast.Call)]
+    firsts = [each for each in calls if last_name(each.func) == "islice" and not is_uneven_cut(program, each)]
+    return bool(firsts) or any(last_name(each.func) == "zip" for each in calls)
 
 
 def _cuts_of_samplers(
@@ -198,6 +256,8 @@ def _uneven_cuts(program: Program, closure: Closure, drops: bool) -> Iterator[tu
                 yield node, "the last rank takes the rest of the elements besides its block"
             elif not cut_off and is_uneven_cut(program, node):
                 yield node, "every N-th element from the rank on"
+            elif not cut_off and _is_dealt_by_a_library(program, node):
+                yield node, "what a library deals out to the ranks in turn"
             elif not cut_off and _is_share_of_rank(program, node):
                 yield node, "this rank's share of a dataset, which may be longer by an element than another's"
             elif not cut_off and is_uneven_block(program, node):
@@ -208,6 +268,25 @@ def _uneven_cuts(program: Program, closure: Closure, drops: bool) -> Iterator[tu
                 yield node, "how many each rank gives is told by what its own part of the elements is"
             elif many and isinstance(node, ast.Subscript) and is_cut_by_rank(program, node.value):
                 yield node, "files for each rank, which need not hold equally many samples"
+
+
+def _is_dealt_by_a_library(program: Program, node: ast.expr) -> bool:
+    """Whether a library gives each rank its part of what a call is given, as many to each but for one: a pipe
+    that a DataLoader shards by rank, or what Accelerate splits and is not told to pad."""
+    if not isinstance(node, ast.Call):
+        return False
+    if last_name(node.func) in _SHARDING_PIPES:
+        return True
+    if program.qualified(node.func) in _SPLITTING:
+        padding = argument_of(node, "apply_padding", 1)
+        return padding is None or program.value(padding) == Constant(False)
+    return False
+
+
+_SHARDING_PIPES = ("sharding_filter", "ShardingFilter")
+"""By their own names, as pipes are chained by methods (torch/utils/data/datapipes/iter/grouping.py)."""
+
+_SPLITTING = tuple(f"accelerate.{each}.split_between_processes" for each in ("Accelerator", "PartialState"))
 
 
 def _is_share_of_rank(program: Program, node: ast.expr) -> bool:
@@ -281,7 +360,8 @@ def _sees_to_it(closure: Closure) -> bool:
     clipping = {
         node.func
         for node in nodes
-        if isinstance(node, ast.Call) and any(_is_rank(closure.program, each) for each in node.args)
+        if isinstance(node, ast.Call)
+        and (any(_is_rank(closure.program, each) for each in node.args) or _clips_a_value(node))
     }
     # `min(len(paths), (rank + 1) * size)` only keeps the end of a block within the whole.
     least = {node for node in nodes if isinstance(node, ast.Name) and node.id == "min"} - clipping
@@ -289,6 +369,13 @@ def _sees_to_it(closure: Closure) -> bool:
     if least or words & _EVEN or any(word.startswith(_EVENING) for word in words):
         return True
     return any(isinstance(node, ast.While) for node in nodes)
+
+
+def _clips_a_value(call: ast.Call) -> bool:
+    """Whether a call keeps what another one gives below a number, and no length: `min(ord(letter), 255)`."""
+    given = [each for each in call.args if not isinstance(each, ast.Constant)]
+    made = given[0] if len(given) == 1 and len(call.args) == 2 else None
+    return isinstance(made, ast.Call) and last_name(made.func) not in ("len", "sum", "int", "min", "max")
 
 
 def _divides_without_rest(closure: Closure) -> bool:
