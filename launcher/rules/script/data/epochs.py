@@ -21,6 +21,7 @@ from launcher.program.dataflow import (
 )
 from launcher.program.index import (
     file_of,
+    last_name,
     parent_of,
     scope_of,
 )
@@ -50,7 +51,8 @@ def samplers_know_the_epoch(program: Program) -> Iterator[Finding]:
     sampler is told the epoch; what stands in a class or function that nobody names is not called, nor, as a
     warning, a hook that is kept in a table and that no default takes from it. Loaders that Accelerate,
     Lightning or a Trainer got are told by them. Samplers that are made anew with a seed that counts need no
-    telling. The loader that deepspeed.initialize makes of `training_data` has such a sampler.
+    telling. The loader that deepspeed.initialize makes of `training_data` has such a sampler. A sampler of
+    the program's own is found at the seed by which its `__iter__` shuffles, where no epoch is in that.
 
     Bad: `for epoch in range(90): train(DataLoader(dataset, sampler=sampler))`
     Good: `for epoch in range(90): sampler.set_epoch(epoch); train(...)`
@@ -58,6 +60,7 @@ def samplers_know_the_epoch(program: Program) -> Iterator[Finding]:
     Source: torch.utils.data documentation, DistributedSampler; deepspeed/runtime/dataloader.py.
     """
     loaders = program.analysis(Loaders)
+    yield from _orders_that_repeat(loaders)
     told: list[EpochCall] | None = None
     reported = set[ast.Call]()
     for sampler, begun in _shuffling(loaders):
@@ -114,6 +117,83 @@ def samplers_know_the_epoch(program: Program) -> Iterator[Finding]:
                 ],
                 fix=_set_at_the_head(epoch, sampler),
             )
+
+
+def _orders_that_repeat(loaders: Loaders) -> Iterator[Finding]:
+    """The samplers of the program's own whose `__iter__` shuffles by a seed in which nothing ever changes,
+    whoever calls `set_epoch`; a warning where nobody does, as one order may be wanted."""
+    program = loaders.program
+    reported = set[ast.AST]()
+    for loop in loaders.training_loops:
+        epochs = loaders.epochs_of(loop)
+        for sampler in _own_samplers(loaders, loop.loaders) if epochs else ():
+            seed = _seed_of_every_epoch(program, sampler)
+            if seed is not None and seed not in reported:
+                reported.add(seed)
+                told = any("set_epoch" in file.attributes for file in program.files)
+                yield finding_at(
+                    data.SET_EPOCH_NEVER_CALLED,
+                    seed,
+                    "the sampler shuffles by this seed, which is the same in each epoch: each repeats the "
+                    "same order",
+                    severity=None if told else Severity.WARNING,
+                    remedy="Add the epoch that set_epoch tells to the seed: `self.seed + self.epoch`.",
+                    related=[related_at(_place_of(epochs[0]), "the epochs")],
+                )
+
+
+def _own_samplers(loaders: Loaders, over: frozenset[ast.Call]) -> Iterator[ast.ClassDef]:
+    """The classes of the program of which these loaders surely have a sampler."""
+    for loader in sorted(over, key=lambda each: (file_of(each).path, each.lineno)):
+        for name in ("sampler", "batch_sampler"):
+            given = loaders.given(loader, name)
+            made = loaders.program.value(given) if given is not None else None
+            if isinstance(made, Made):
+                yield made.definition
+
+
+_SHUFFLING = frozenset({"randperm", "shuffle", "permutation", "sample", "multinomial"})
+_SEEDING = frozenset({"manual_seed", "seed", "Random", "default_rng", "RandomState"})
+_PLAIN = frozenset({"int", "len", "abs", "Generator"})
+
+
+def _seed_of_every_epoch(program: Program, sampler: ast.ClassDef) -> ast.expr | None:
+    """The one seed by which the `__iter__` of a sampler shuffles, where it is the same each time."""
+    method = method_of(sampler, "__iter__")
+    calls = [each for each in ast.walk(method) if isinstance(each, ast.Call)] if method else []
+    names = {last_name(each.func) for each in calls}
+    seeds = [each.args[0] for each in calls if last_name(each.func) in _SEEDING and each.args]
+    if len(seeds) != 1 or names.isdisjoint(_SHUFFLING) or "__iter__" in names:
+        return None
+    for part in parts_of(program, seeds[0]):
+        name = part.attr if isinstance(part, ast.Attribute) else None
+        if isinstance(part, ast.AugAssign | ast.For | ast.comprehension):
+            return None
+        if isinstance(part, ast.Call) and last_name(part.func) not in _PLAIN:
+            return None
+        if name == "epoch" or (name is not None and _is_set_again(program, name)):
+            return None
+    return seeds[0] if _is_of_itself(program, seeds[0], method) else None
+
+
+def _is_set_again(program: Program, name: str) -> bool:
+    """Whether an attribute is set elsewhere than where an object is made."""
+    bindings = (each for file in program.files for each in file.set_attributes.get(name, ()))
+    scopes = (scope_of(each.node).function for each in bindings)
+    return any(each is None or getattr(each.node, "name", "") != "__init__" for each in scopes)
+
+
+def _is_of_itself(program: Program, seed: ast.expr, method: ast.FunctionDef | None) -> bool:
+    """Whether a seed is made of literals, the sampler's attributes and variables of `__iter__` alone."""
+    known = {"self", *_PLAIN}
+    for part in ast.walk(method) if method else ():
+        if isinstance(part, ast.Assign) and all(each.id in known for each in _names_read(part.value)):
+            known |= {each.id for target in part.targets for each in _names_read(target)}
+    return all(each.id in known for each in _names_read(seed))
+
+
+def _names_read(node: ast.AST) -> list[ast.Name]:
+    return [each for each in ast.walk(node) if isinstance(each, ast.Name)]
 
 
 _Epochs = ast.For | ast.While | ast.Call

@@ -51,8 +51,8 @@ def shards_are_equally_many(program: Program) -> Iterator[Finding]:
     batch that the others do not have, and wait for them until the timeout. A warning, as the number may
     divide; where elements are files, the batches differ even then. Not found where the loop may end by
     itself, the rest is cut off (of samples, not of files of many), or Join is used. The loop may also go
-    through a list or a generator without any loader, or be that of Lightning's Trainer or Ignite's engine; the
-    cut may be one that a library makes (`split_between_processes`, `sharding_filter`).
+    through a list or a generator without any loader, or be that of Lightning's Trainer or Ignite's engine,
+    and the cut may be one that a library makes (`split_between_processes`, `sharding_filter`).
 
     Bad: `for path in self.paths[rank::world_size]: yield from read(path)` in an IterableDataset
     Good: a DistributedSampler; or `count = len(paths) // world_size * world_size`, and `paths[:count]` cut.
