@@ -712,7 +712,15 @@ COMMANDS = (*(f"subprocess.{name}" for name in ("run", "call", "check_call", "ch
 """What runs a command and waits for it."""
 _STARTED_COMMANDS = (
     *COMMANDS,
-    *("subprocess.Popen", "os.popen", "os.execvp", "os.execv", "os.execlp", "os.execl"),
+    *(
+        "subprocess.Popen",
+        "subprocess.getoutput",
+        "os.popen",
+        "os.execvp",
+        "os.execv",
+        "os.execlp",
+        "os.execl",
+    ),
 )
 _TORCHRUN = re.compile(r"(.*/)?torchrun|torch\.distributed\.(run|launch)|accelerate\.commands\.launch")
 _LAUNCH_COMMAND = re.compile(r"(\S*/)?(accelerate launch|deepspeed) ")
@@ -720,16 +728,20 @@ _LAUNCH_COMMAND = re.compile(r"(\S*/)?(accelerate launch|deepspeed) ")
 
 def torchrun_commands(program: Program) -> Iterator[tuple[ast.Call, list[ast.expr]]]:
     """The calls by which a program starts torchrun, with the words of their commands."""
+    for call, words, known in started_commands(program):
+        if any(map(_TORCHRUN.fullmatch, known)) or _LAUNCH_COMMAND.match(" ".join(known)):
+            yield call, words
+
+
+def started_commands(program: Program) -> Iterator[tuple[ast.Call, list[ast.expr], list[str]]]:
+    """The calls by which a program starts others, with the words of their commands: as they are written, and
+    as texts, `?` where one is open."""
     for call, _ in program.calls(*_STARTED_COMMANDS):
         given = argument_of(call, "args", 0)
-        if given is None:
-            continue
-        for origin in origins(program, given):
+        for origin in () if given is None else origins(program, given):
             words = list(_words_of(program, origin)) if origin is not None else []
             texts = [program.value(each) for each in words]
-            known = [str(each.value) if isinstance(each, Constant) else "?" for each in texts]
-            if any(map(_TORCHRUN.fullmatch, known)) or _LAUNCH_COMMAND.match(" ".join(known)):
-                yield call, words
+            yield call, words, [str(each.value) if isinstance(each, Constant) else "?" for each in texts]
 
 
 def _words_of(program: Program, command: ast.expr) -> Iterator[ast.expr]:

@@ -37,7 +37,8 @@ _RECORD_DECORATORS = frozenset(
     {"dataclass", "define", "frozen", "mutable", "attrs", "s", "attributes", "chz", "configclass"}
 )
 _RECORD_BASES = frozenset({"NamedTuple", "TypedDict", "BaseModel", "BaseSettings", "Struct"})
-_REPLACING = ("replace", "_replace", "evolve")
+REPLACING = ("replace", "_replace", "evolve")
+"""The last names of what makes a copy of a record with other fields."""
 _LOOKING = frozenset({"isinstance", "issubclass", "fields", "asdict", "field"})
 
 
@@ -167,8 +168,8 @@ class RecordFields:
         return isinstance(made, Instance) and made.name.startswith("argparse.")
 
     def _replaced(self, definition: ast.ClassDef, name: str) -> Iterator[Binding]:
-        for file in self.files.mentioning(*_REPLACING):
-            for call in (each for last in _REPLACING for each in file.calls_of.get(last, ())):
+        for file in self.files.mentioning(*REPLACING):
+            for call in (each for last in REPLACING for each in file.calls_of.get(last, ())):
                 owner = [call.func.value] if isinstance(call.func, ast.Attribute) else []
                 for keyword in (each for each in call.keywords if each.arg in (name, None)):
                     if Made(definition) not in map(self.value, (*call.args[:1], *owner)):

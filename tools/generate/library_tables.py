@@ -11,7 +11,7 @@ import tomllib
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 
-from launcher.rules.script.data.loaders import LoaderOwner
+from launcher.rules.script.data.by_libraries import LoaderOwner
 from tools.generate.generated import ROOT
 
 TABLES = ROOT / "launcher" / "program" / "libraries"

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 
 from launcher.program.index import Binding, FileIndex, ProgramFiles, file_of
 from launcher.program.values import (
-    RANKS,
+    RANK_ATTRIBUTES,
     UNKNOWN,
     Environment,
     External,
@@ -27,8 +27,12 @@ Its own examples and tests import it so, and its thousands of lines would have t
 def external(name: str) -> Value:
     """A thing of a library, by the one name that it has here."""
     name = canonical_name(name)
-    is_rank = name.endswith(("COMM_WORLD.rank", "COMM_WORLD.size")) and name in RANKS
-    return RANKS[name] if is_rank else External(name)
+    is_rank = any(each in name for each in _HELD_OBJECTS) and name in RANK_ATTRIBUTES
+    return RANK_ATTRIBUTES[name] if is_rank else External(name)
+
+
+_HELD_OBJECTS = ("COMM_WORLD.", ".trainer.")
+"""In the names of attributes of objects that a library holds, as `self.trainer.world_size`."""
 
 
 class ImportedNames:

@@ -24,9 +24,7 @@ from launcher.program.index import (
     ancestors,
     ancestors_in_function,
     class_of,
-    default_of,
     file_of,
-    function_of_parameter,
     is_main_guard,
     last_name,
     parent_of,
@@ -384,34 +382,10 @@ class _FileReads:
 _DEEPEST_CALL = 6
 """So many calls from the entry's own code; what is deeper is not sure."""
 
-_COMMAND_LINE_RUNNERS = frozenset(
+COMMAND_LINE_RUNNERS = frozenset(
     {"fire.Fire", "tyro.cli", "typer.run", "absl.app.run", "jsonargparse.CLI", "draccus.wrap"}
 )
 """What calls the function that it is handed, with arguments of the command line."""
-
-
-def default_by_command_line(program: Program, node: ast.Name) -> ast.expr | None:
-    """The default of the option that click, typer or fire make of a parameter of the function they run."""
-    sources = program.evaluation.sources(node)
-    parameter = sources[0].node if len(sources) == 1 else None
-    function = function_of_parameter(parameter) if isinstance(parameter, ast.arg) else None
-    if not isinstance(function, ast.FunctionDef):
-        return None
-    for each in function.decorator_list:
-        words = [str(getattr(word, "value", "")) for word in each.args] if isinstance(each, ast.Call) else []
-        names = [word.lstrip("-").replace("-", "_") for word in words]
-        if isinstance(each, ast.Call) and node.id in names and program.qualified(each.func) == "click.option":
-            return next((one.value for one in each.keywords if one.arg == "default"), None)
-    default = default_of(function, node.id)
-    by = [program.qualified(getattr(each, "func", each)) for each in function.decorator_list]
-    if isinstance(default, ast.Call) and program.qualified(default.func) == "typer.Option":
-        return next(iter(default.args), None)
-    if "typer.Typer.command" in by:
-        return default
-    runs = program.calls(*_COMMAND_LINE_RUNNERS) if default is not None else ()
-    is_run = any(program.value(each) == Defined(function) for call, _ in runs for each in call.args)
-    return default if is_run else None
-
 
 _AVAILABILITY_TESTS = frozenset(
     {"torch.cuda.is_available", "torch.distributed.is_available", "torch.distributed.is_nccl_available"}
@@ -588,7 +562,7 @@ def _is_handed_to_a_caller(
             call = parent_of(use)
             if isinstance(call, ast.Call) and call.func is not use:
                 launcher = getattr(program.value(call.func), "node", None)
-                yield program.qualified(call.func) in _COMMAND_LINE_RUNNERS or (
+                yield program.qualified(call.func) in COMMAND_LINE_RUNNERS or (
                     isinstance(launcher, ast.FunctionDef)
                     and use in call.args
                     and _is_called_by(launcher, call.args.index(use))

@@ -33,6 +33,13 @@ from launcher.program.index import (
 from launcher.program.program import Program
 from launcher.program.ranks.reachability import Reachability
 from launcher.program.ranks.training_loops import makes_ranks_agree, shares_its_result
+from launcher.program.surroundings.seeds import (
+    SEEDED_BY,
+    is_salted,
+    is_unseeded,
+    seed_handed_back,
+    seedings_of,
+)
 from launcher.program.values import (
     PROGRESS_BARS,
     RANK_VARIABLES,
@@ -552,7 +559,7 @@ _DRAWN = frozenset(
     f"{module}.{name}"
     for module in ("random", "numpy.random")
     for name in ("randint", "randrange", "random", "getrandbits")
-)
+) | {"torch.randint", "torch.initial_seed"}
 """Calls that do so unless the program gives them a seed."""
 
 
@@ -567,16 +574,7 @@ def source_of_difference(
     value = program.value(node)
     parts = list(parts_of(program, node))
     calls = [each for each in parts if isinstance(each, ast.Call)]
-    taken_off = (
-        isinstance(each, ast.BinOp)
-        and isinstance(each.op, ast.Sub)
-        and isinstance(program.value(each.right), RankValue)
-        for each in parts
-    )
-    if any(map(makes_ranks_agree, calls)) or any(taken_off) or _is_agreed_on(parts):
-        return None
-    scopes = {scope_of(each) for each in parts if SCOPE in each.__dict__}
-    if any(shares_its_result(program, each) for each in scopes):
+    if _may_be_shared(program, parts):
         return None
     if isinstance(value, RankValue):
         return value.source
@@ -590,8 +588,34 @@ def source_of_difference(
     chosen = [program.value(each.slice) for each in parts if isinstance(each, ast.Subscript)]
     ranks = [each.source for each in (*chosen, *added) if isinstance(each, RankValue)]
     ranks += [each for each in drawn if each is not None]
+    handed_back = (seed for each in calls if (seed := seed_handed_back(program, each)) is not None)
+    ranks += [each.source for seed in handed_back if isinstance(each := program.value(seed), RankValue)]
     names = (name for each in calls if (name := _own_to_a_process(program, each)))
     return next(iter([*ranks, *names]), None)
+
+
+def ranks_on_the_way(program: Program, node: ast.expr) -> Iterator[tuple[ast.expr, str]]:
+    """What an expression is made of on one of several ways, where that differs by a rank, with its name."""
+    if _may_be_shared(program, list(parts_of(program, node))):
+        return
+    for each in origins(program, node):
+        value = None if each is None else program.value(each)
+        if each is not None and isinstance(value, RankValue):
+            yield each, value.source
+
+
+def _may_be_shared(program: Program, parts: list[ast.AST]) -> bool:
+    """Whether the ranks may agree on what is made of these parts, or a rank is taken off again."""
+    taken_off = (
+        isinstance(each, ast.BinOp)
+        and isinstance(each.op, ast.Sub)
+        and isinstance(program.value(each.right), RankValue)
+        for each in parts
+    )
+    if any(isinstance(each, ast.Call) and makes_ranks_agree(each) for each in parts):
+        return True
+    scopes = {scope_of(each) for each in parts if SCOPE in each.__dict__}
+    return any(taken_off) or _is_agreed_on(parts) or any(shares_its_result(program, each) for each in scopes)
 
 
 def own_calls(program: Program, node: ast.expr) -> Iterator[ast.Call]:
@@ -606,6 +630,8 @@ def _own_to_a_process(program: Program, call: ast.Call) -> str | None:
     name = program.qualified(call.func) or ""
     if name.startswith("random.SystemRandom."):
         return name
+    if is_salted(program, call):
+        return f"{name}, which Python gives another number in each process"
     if name not in (_OWN if is_seeded(program) else _OWN | _DRAWN):
         return None
     return name if _tells_seconds(program, call, name) else None
@@ -682,6 +708,8 @@ def _source_of_drawing(program: Program, call: ast.Call, before: frozenset[ast.C
     name = program.qualified(call.func) or ""
     module, _, last = name.rpartition(".")
     if name.startswith(GENERATORS) and last in _DRAWING:
+        if isinstance(call.func, ast.Attribute) and is_unseeded(program, call.func.value):
+            return name
         seeds = [*seeds_of(program, call, name)]
         sources = [None if each is None else source_of_difference(program, each, before) for each in seeds]
         return next(filter(None, sources), None) if None not in seeds else None
@@ -695,17 +723,22 @@ def _source_of_drawing(program: Program, call: ast.Call, before: frozenset[ast.C
         *(each.rpartition(".")[2] for each in _DRAWN),
     ):
         return None
-    seeds = [argument_of(each, "seed", 0) for each, _ in program.calls(SEEDED_BY[module])]
-    later = [each for each in seeds if each is not None and call in parts_of(program, each)]
-    if later and len(later) == len(seeds):
+    seedings = [*seedings_of(program, module)]
+    later = [each for each in seedings if each.seed is not None and call in parts_of(program, each.seed)]
+    if later and len(later) == len(seedings):
         return name
-    sources = [None if each is None else source_of_difference(program, each, before) for each in seeds]
+    sources = [
+        program.qualified(each.call.func)
+        if each.adds_rank
+        else None
+        if each.seed is None
+        else source_of_difference(program, each.seed, before)
+        for each in seedings
+    ]
     return sources[0] if sources and None not in sources else None
 
 
 _DRAWING = frozenset({"integers", *(each.rpartition(".")[2] for each in _DRAWN)})
-SEEDED_BY = {"random": "random.seed", "numpy.random": "numpy.random.seed", "torch": "torch.manual_seed"}
-"""What seeds the random numbers of a module for the whole process."""
 
 
 def _is_agreed_on(parts: list[ast.AST]) -> bool:

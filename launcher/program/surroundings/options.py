@@ -22,10 +22,10 @@ from launcher.program.dataflow import (
     text_beginning,
     text_parts,
 )
-from launcher.program.index import ancestors, last_name, parent_of
+from launcher.program.index import ancestors, default_of, function_of_parameter, last_name, parent_of
 from launcher.program.process_environment import Valued
 from launcher.program.program import Program
-from launcher.program.ranks.reachability import Reachability, default_by_command_line, never_runs
+from launcher.program.ranks.reachability import COMMAND_LINE_RUNNERS, Reachability, never_runs
 from launcher.program.values import (
     Constant,
     Defined,
@@ -137,7 +137,7 @@ _SWITCHED = {"true": True, "yes": True, "1": True, "false": False, "no": False, 
 
 def _option_by_default(program: Program, node: ast.expr) -> DeclaredOption | None:
     if isinstance(node, ast.Name):
-        default = default_by_command_line(program, node)
+        default = _default_by_command_line(program, node)
         return None if default is None else _option_with(node.id, default, default)
     if not isinstance(node, ast.Attribute):
         return None
@@ -152,6 +152,31 @@ def _option_by_default(program: Program, node: ast.expr) -> DeclaredOption | Non
         return _option_with(node.attr, given[0], given[0]) if len(given) == 1 else None
     found = [option for call in declared if (option := _declared(program, call, node.attr)) is not None]
     return found[0] if len(found) == 1 else None
+
+
+def _default_by_command_line(program: Program, node: ast.Name) -> ast.expr | None:
+    """The default of the option that click, typer or fire make of a parameter of the function they run."""
+    sources = program.evaluation.sources(node)
+    parameter = sources[0].node if len(sources) == 1 else None
+    function = function_of_parameter(parameter) if isinstance(parameter, ast.arg) else None
+    if not isinstance(function, ast.FunctionDef):
+        return None
+    for each in function.decorator_list:
+        words = [str(getattr(word, "value", "")) for word in each.args] if isinstance(each, ast.Call) else []
+        names = [word.partition("/")[0].lstrip("-").replace("-", "_") for word in words]
+        if isinstance(each, ast.Call) and node.id in names and program.qualified(each.func) == "click.option":
+            is_switch = any(one.arg == "is_flag" for one in each.keywords) or any("/" in one for one in words)
+            off = like(each, ast.Constant(False)) if is_switch else None
+            return next((one.value for one in each.keywords if one.arg == "default"), off)
+    default = default_of(function, node.id)
+    by = [program.qualified(getattr(each, "func", each)) for each in function.decorator_list]
+    if isinstance(default, ast.Call) and program.qualified(default.func) == "typer.Option":
+        return next(iter(default.args), None)
+    if "typer.Typer.command" in by:
+        return default
+    runs = program.calls(*COMMAND_LINE_RUNNERS) if default is not None else ()
+    is_run = any(program.value(each) == Defined(function) for call, _ in runs for each in call.args)
+    return default if is_run else None
 
 
 def declared_in_run(program: Program, name: str) -> list[ast.Call]:
@@ -213,11 +238,11 @@ def constant_by_default(program: Program, node: ast.expr) -> Constant | None:
     return known if option is None or option.value is None else Constant(option.value)
 
 
-def _option_behind(program: Program, node: ast.expr) -> DeclaredOption | None:
+def _option_behind(program: Program, node: ast.expr, depth: int = 4) -> DeclaredOption | None:
     """The option that an expression is, by whatever name; of a field that a parser sets by its own default
     too."""
-    if isinstance(node, ast.Name) and (chosen := option_of(program, node)) is not None:
-        return chosen
+    if isinstance(node, ast.Name) and (found := option_of(program, node) or _handed_on(program, node, depth)):
+        return found
     made = origins(program, node)
     for each in made:
         option = None if each is None else option_of(program, each)
@@ -267,6 +292,21 @@ def truth_by_default(program: Program, test: ast.expr) -> bool | None:
 
 
 _SAME, _OTHER = ast.Eq | ast.Is, ast.NotEq | ast.IsNot
+
+
+def _handed_on(program: Program, node: ast.Name, depth: int) -> DeclaredOption | None:
+    """The option of a command that a function is handed, as a parameter of the command's function."""
+    bound = [each.node for each in program.evaluation.sources(node)] if depth else []
+    parameter = bound[0] if len(bound) == 1 else None
+    sites = (
+        program.evaluation.callers.call_sites_giving(parameter) if isinstance(parameter, ast.arg) else None
+    )
+    given = [site.given(parameter) for site in sites or () if isinstance(parameter, ast.arg)]
+    found = [
+        _option_behind(program, each, depth - 1) if isinstance(each, ast.Name) else None for each in given
+    ]
+    first = found[0] if found else None
+    return first if all(each is not None and first and each.node is first.node for each in found) else None
 
 
 class DefaultRun:

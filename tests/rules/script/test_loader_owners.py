@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 
 from launcher.program.program import Program
-from launcher.rules.script.data.loaders import LOADER, SAMPLER, LoaderOwner, LoaderOwners
+from launcher.rules.script.data.by_libraries import LoaderOwner, LoaderOwners
+from launcher.rules.script.data.loaders import LOADER, SAMPLER
 from tests.program.conftest import ReadProgram, program
 
 __all__ = ["program"]

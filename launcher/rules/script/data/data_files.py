@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from launcher.failure_modes import data
 from launcher.failure_modes.model import Finding, Fix, Severity, Stage
 from launcher.failure_modes.registry import finds
-from launcher.program.dataflow import argument_of, origins, parts_of
+from launcher.program.dataflow import origins, parts_of
 from launcher.program.index import (
     file_of,
     last_name,
@@ -16,7 +16,7 @@ from launcher.program.index import (
     scope_of,
 )
 from launcher.program.objects.nodes import nodes_within
-from launcher.program.process_environment import is_for_one_host
+from launcher.program.process_environment import is_for_one_host, started_commands
 from launcher.program.program import Program
 from launcher.program.ranks.training_loops import shares_its_result
 from launcher.program.surroundings.channels import (
@@ -31,8 +31,10 @@ from launcher.program.values import (
     alternatives,
 )
 from launcher.rules.script.data.downloads import short_name
+from launcher.rules.script.data.lists import class_around, derives_from, follow_list, sorts_by_time
 from launcher.rules.script.data.loaders import Loaders, is_numbered, subscript_by_index
-from launcher.rules.script.data.shards import class_around, derives_from, follow_list, is_cut_by_rank
+from launcher.rules.script.data.samplers import dealt_datasets
+from launcher.rules.script.data.shards import is_cut_by_rank
 from launcher.rules.script.findings import ScriptSubject, finding_at, related_at, wrap_node
 from launcher.rules.script.starts.job_run import given_option
 from launcher.text.values import nearest
@@ -72,8 +74,12 @@ def listings_are_sorted(program: Program) -> Iterator[Finding]:
         (call, f"{short_name(name)} answers in the order of the file system", _sorted(call, name), severity)
         for call, name in program.calls(*LISTINGS)
         if (name != "os.walk" or not _is_sorted_within(call))
-        and not shares_its_result(program, scope_of(call))
     ]
+    listings += [
+        (call, f"`{name}` prints files in the order of the file system", None, severity)
+        for call, name in _listing_commands(program)
+    ]
+    listings = [each for each in listings if not shares_its_result(program, scope_of(each[0]))]
     sets = [(each, _OF_A_SET, None, None) for each in _sets_of_files(program)]
     ended = set[ast.expr]()
     for made, why, fix, severity in (*listings, *sets):
@@ -84,15 +90,45 @@ def listings_are_sorted(program: Program) -> Iterator[Finding]:
             place, how, consequence, is_sure = use
             if place not in ended:
                 ended.add(place)
+                timed = _sorting_by_time(program, place, made)
+                if timed is not None:  # Hosts that share a file system agree on its times.
+                    why, fix = "the files are sorted by the time at which each host wrote them", None
+                    severity = severity or Severity.WARNING
                 yield finding_at(
                     data.FILES_UNSORTED,
                     made,
                     f"{why}, and {consequence}",
-                    related=[] if place is made else [related_at(place, how)],
+                    related=[
+                        *([] if place is made else [related_at(place, how)]),
+                        *([] if timed is None else [related_at(timed, "sorted by time here")]),
+                    ],
                     severity=severity if is_sure else Severity.INFO,
                     fix=fix,
                 )
             break
+
+
+def _listing_commands(program: Program) -> Iterator[tuple[ast.Call, str]]:
+    """The commands that list files as the file system does, and are sorted by no other one."""
+    for call, _, words in started_commands(program):
+        name = words[0].rpartition("/")[2] if words else ""
+        unsorted = name in ("find", "fd") or (name == "ls" and not {"-U", "-f"}.isdisjoint(words))
+        if unsorted and "sort" not in words:
+            yield call, name
+
+
+def _sorting_by_time(program: Program, place: ast.expr, listing: ast.expr) -> ast.Call | None:
+    """Where files of a listing are sorted by time before they are read."""
+    for file in {file_of(listing), file_of(place)}:
+        for name in ("sorted", "sort"):
+            for call in file.calls_of.get(name, ()):
+                owner = [call.func.value] if isinstance(call.func, ast.Attribute) else []
+                given = [*(owner if name == "sort" else call.args)][:1]
+                if sorts_by_time(program, call) and listing in {
+                    part for each in given for part in parts_of(program, each)
+                }:
+                    return call
+    return None
 
 
 _OF_A_SET = "a set of texts has another order in each process, by the seed of its hashes"
@@ -169,12 +205,8 @@ def _is_sorted_within(walk: ast.Call) -> bool:
 
 def _splits_by_index(program: Program) -> bool:
     """Whether ranks get indices of one dataset: by a sampler of the script, or of a library that wraps it."""
-    loaders = program.analysis(Loaders)
-    return bool(loaders.samplers) or any(True for _ in program.calls(*_DEALING))
-
-
-_DEALING = ("accelerate.Accelerator.prepare", "transformers.Trainer", "transformers.Seq2SeqTrainer")
-"""What of a library deals the indices of a dataset to the ranks."""
+    prepared = (True for _ in program.calls("accelerate.Accelerator.prepare"))
+    return any(prepared) or any(True for _ in dealt_datasets(program))
 
 
 def _loaded_in_order(program: Program, end: ast.expr) -> ast.Call | None:
@@ -189,12 +221,10 @@ def _loaded_in_order(program: Program, end: ast.expr) -> ast.Call | None:
 
 
 def _is_sampled(program: Program, kept: ast.expr) -> bool:
-    """Whether a DistributedSampler is made of a Dataset that reads here, or of a list itself."""
+    """Whether a Dataset that reads here, or a list, is what a sampler or a library deals to the ranks."""
     owner = class_around(kept)
-    for sampler in program.analysis(Loaders).samplers:
-        given = argument_of(sampler, "dataset", 0)
-        made = alternatives(program.value(given)) if given is not None else ()
-        own = [each.definition for each in made if isinstance(each, Made)]
+    for given, _ in dealt_datasets(program):
+        own = [each.definition for each in alternatives(program.value(given)) if isinstance(each, Made)]
         if given is kept or any(owner is not None and derives_from(program, each, owner) for each in own):
             return True
     return False

@@ -44,9 +44,9 @@ from launcher.program.values import (
     is_path,
     like,
 )
-from launcher.rules.script.data.lightning_hooks import is_hook_of_all, trainers_of_several
+from launcher.rules.script.data.by_libraries import is_hook_of_all, trainers_of_several
+from launcher.rules.script.data.lists import class_around
 from launcher.rules.script.data.loaders import names_in
-from launcher.rules.script.data.shards import class_around
 from launcher.rules.script.default_values import default_constant
 from launcher.rules.script.findings import (
     finding_at,

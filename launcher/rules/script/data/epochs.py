@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
+from dataclasses import replace
 
 from launcher.failure_modes import data
 from launcher.failure_modes.model import Finding, Fix, Severity, Stage
@@ -15,26 +16,28 @@ from launcher.program.dataflow import (
     calls_that_made,
     constant_argument,
     has_star_arguments,
+    origins,
     parts_of,
 )
 from launcher.program.index import (
     file_of,
+    last_name,
     parent_of,
     scope_of,
 )
 from launcher.program.program import Program
 from launcher.program.ranks.reachability import Reachability, runs_once
 from launcher.program.surroundings.loader_classes import LOADER, SAMPLER
-from launcher.program.surroundings.options import is_registered_and_not_taken
+from launcher.program.surroundings.options import constant_by_default, is_registered_and_not_taken
 from launcher.program.values import (
     Constant,
+    Defined,
     Instance,
+    Made,
     alternatives,
 )
-from launcher.rules.script.data.loaders import (
-    Loaders,
-    endless_cycles,
-)
+from launcher.rules.script.data.by_libraries import engine_runs
+from launcher.rules.script.data.loaders import Loaders, endless_cycles, method_of
 from launcher.rules.script.findings import finding_at, insert_before, related_at
 
 
@@ -48,7 +51,8 @@ def samplers_know_the_epoch(program: Program) -> Iterator[Finding]:
     sampler is told the epoch; what stands in a class or function that nobody names is not called, nor, as a
     warning, a hook that is kept in a table and that no default takes from it. Loaders that Accelerate,
     Lightning or a Trainer got are told by them. Samplers that are made anew with a seed that counts need no
-    telling. The loader that deepspeed.initialize makes of `training_data` has such a sampler.
+    telling. The loader that deepspeed.initialize makes of `training_data` has such a sampler. A sampler of
+    the program's own is found at the seed by which its `__iter__` shuffles, where no epoch is in that.
 
     Bad: `for epoch in range(90): train(DataLoader(dataset, sampler=sampler))`
     Good: `for epoch in range(90): sampler.set_epoch(epoch); train(...)`
@@ -56,14 +60,21 @@ def samplers_know_the_epoch(program: Program) -> Iterator[Finding]:
     Source: torch.utils.data documentation, DistributedSampler; deepspeed/runtime/dataloader.py.
     """
     loaders = program.analysis(Loaders)
+    yield from _orders_that_repeat(loaders)
     told: list[EpochCall] | None = None
     reported = set[ast.Call]()
-    for sampler, epochs in (*_shuffling(loaders), *_begun_engines(loaders)):
+    for sampler, begun in _shuffling(loaders):
+        epochs = begun.epochs
         if sampler in reported:
             continue
         if told is None:
             told = list(epoch_calls(loaders))
-        about = [each for each in told if each.samplers is None or sampler in each.samplers]
+        about = [
+            each
+            for each in told
+            if each.samplers is None
+            or (sampler in each.samplers and not _are_others(program, each.made_by, begun.made_by, sampler))
+        ]
         if any(not each.is_constant for each in about):
             continue
         if about and any(not each.is_constant for each in told):
@@ -97,9 +108,9 @@ def samplers_know_the_epoch(program: Program) -> Iterator[Finding]:
             ]
             yield finding_at(
                 data.SET_EPOCH_NEVER_CALLED,
-                epoch.iter if isinstance(epoch, ast.For) else epoch.test,
+                _place_of(epoch),
                 "set_epoch is never called on the sampler: every epoch repeats the same order",
-                severity=Severity.WARNING if left else None,
+                severity=Severity.WARNING if left or not begun.is_sure else None,
                 related=[
                     sampler_note,
                     *(related_at(each, "called where a run takes it by its name") for each in left[:1]),
@@ -108,7 +119,94 @@ def samplers_know_the_epoch(program: Program) -> Iterator[Finding]:
             )
 
 
-def _set_at_the_head(epoch: ast.For | ast.While, sampler: ast.Call) -> Fix | None:
+def _orders_that_repeat(loaders: Loaders) -> Iterator[Finding]:
+    """The samplers of the program's own whose `__iter__` shuffles by a seed in which nothing ever changes,
+    whoever calls `set_epoch`; a warning where nobody does, as one order may be wanted."""
+    program = loaders.program
+    reported = set[ast.AST]()
+    for loop in loaders.training_loops:
+        epochs = loaders.epochs_of(loop)
+        for sampler in _own_samplers(loaders, loop.loaders) if epochs else ():
+            seed = _seed_of_every_epoch(program, sampler)
+            if seed is not None and seed not in reported:
+                reported.add(seed)
+                told = any("set_epoch" in file.attributes for file in program.files)
+                yield finding_at(
+                    data.SET_EPOCH_NEVER_CALLED,
+                    seed,
+                    "the sampler shuffles by this seed, which is the same in each epoch: each repeats the "
+                    "same order",
+                    severity=None if told else Severity.WARNING,
+                    remedy="Add the epoch that set_epoch tells to the seed: `self.seed + self.epoch`.",
+                    related=[related_at(_place_of(epochs[0]), "the epochs")],
+                )
+
+
+def _own_samplers(loaders: Loaders, over: frozenset[ast.Call]) -> Iterator[ast.ClassDef]:
+    """The classes of the program of which these loaders surely have a sampler."""
+    for loader in sorted(over, key=lambda each: (file_of(each).path, each.lineno)):
+        for name in ("sampler", "batch_sampler"):
+            given = loaders.given(loader, name)
+            made = loaders.program.value(given) if given is not None else None
+            if isinstance(made, Made):
+                yield made.definition
+
+
+_SHUFFLING = frozenset({"randperm", "shuffle", "permutation", "sample", "multinomial"})
+_SEEDING = frozenset({"manual_seed", "seed", "Random", "default_rng", "RandomState"})
+_PLAIN = frozenset({"int", "len", "abs", "Generator"})
+
+
+def _seed_of_every_epoch(program: Program, sampler: ast.ClassDef) -> ast.expr | None:
+    """The one seed by which the `__iter__` of a sampler shuffles, where it is the same each time."""
+    method = method_of(sampler, "__iter__")
+    calls = [each for each in ast.walk(method) if isinstance(each, ast.Call)] if method else []
+    names = {last_name(each.func) for each in calls}
+    seeds = [each.args[0] for each in calls if last_name(each.func) in _SEEDING and each.args]
+    if len(seeds) != 1 or names.isdisjoint(_SHUFFLING) or "__iter__" in names:
+        return None
+    for part in parts_of(program, seeds[0]):
+        name = part.attr if isinstance(part, ast.Attribute) else None
+        if isinstance(part, ast.AugAssign | ast.For | ast.comprehension):
+            return None
+        if isinstance(part, ast.Call) and last_name(part.func) not in _PLAIN:
+            return None
+        if name == "epoch" or (name is not None and _is_set_again(program, name)):
+            return None
+    return seeds[0] if _is_of_itself(program, seeds[0], method) else None
+
+
+def _is_set_again(program: Program, name: str) -> bool:
+    """Whether an attribute is set elsewhere than where an object is made."""
+    bindings = (each for file in program.files for each in file.set_attributes.get(name, ()))
+    scopes = (scope_of(each.node).function for each in bindings)
+    return any(each is None or getattr(each.node, "name", "") != "__init__" for each in scopes)
+
+
+def _is_of_itself(program: Program, seed: ast.expr, method: ast.FunctionDef | None) -> bool:
+    """Whether a seed is made of literals, the sampler's attributes and variables of `__iter__` alone."""
+    known = {"self", *_PLAIN}
+    for part in ast.walk(method) if method else ():
+        if isinstance(part, ast.Assign) and all(each.id in known for each in _names_read(part.value)):
+            known |= {each.id for target in part.targets for each in _names_read(target)}
+    return all(each.id in known for each in _names_read(seed))
+
+
+def _names_read(node: ast.AST) -> list[ast.Name]:
+    return [each for each in ast.walk(node) if isinstance(each, ast.Name)]
+
+
+_Epochs = ast.For | ast.While | ast.Call
+"""What goes through the data again and again: a loop, or the call of a library that does."""
+
+
+def _place_of(epochs: _Epochs) -> ast.expr:
+    if isinstance(epochs, ast.Call):
+        return epochs
+    return epochs.iter if isinstance(epochs, ast.For) else epochs.test
+
+
+def _set_at_the_head(epoch: _Epochs, sampler: ast.Call) -> Fix | None:
     """`sampler.set_epoch(epoch)` as the first statement of an epoch, where the sampler has a name there."""
     if not isinstance(epoch, ast.For) or not isinstance(epoch.target, ast.Name) or epoch.target.id == "_":
         return None
@@ -135,36 +233,135 @@ def _name_of(sampler: ast.Call, place: ast.For) -> str | None:
     return target.id
 
 
-def _shuffling(loaders: Loaders) -> Iterator[tuple[ast.Call, list[ast.For | ast.While]]]:
-    """The distributed samplers that surely shuffle, with the loops that begin them again."""
+@frozen
+class _Repeated:
+    """What goes through the data of a sampler that shuffles, again and again; `made_by` are the calls of the
+    program's functions that made what it goes through, None where they are not known. Not sure where only
+    some who make such a sampler let it shuffle."""
+
+    epochs: list[_Epochs]
+    made_by: frozenset[ast.Call] | None = None
+    is_sure: bool = True
+
+
+def _shuffling(loaders: Loaders) -> Iterator[tuple[ast.Call, _Repeated]]:
+    """The distributed samplers that shuffle, with what begins them again."""
+    yield from _begun_by_libraries(loaders)
     if not loaders.samplers:
         return
-    begun: list[tuple[list[ast.For | ast.While], frozenset[ast.Call]]] = []
-    begun += [([loop], over) for loop, over in endless_cycles(loaders)]
-    begun += [([*loaders.epoch_loops(each.node)], each.loaders) for each in loaders.training_loops]
-    for epochs, over in begun:
+    program = loaders.program
+    begun = [(_Repeated([loop]), over) for loop, over in endless_cycles(loaders)]
+    begun += [
+        (_Repeated(loaders.epochs_of(each), _made_by(loaders, each.iter)), each.loaders)
+        for each in loaders.training_loops
+    ]
+    for each, over in begun:
         for loader in sorted(over, key=lambda each: (file_of(each).path, each.lineno)):
             for sampler in loaders.samplers_of(loader) or ():
+                if has_star_arguments(sampler) or _is_seeded_anew(loaders, sampler):
+                    continue
                 shuffle = argument_of(sampler, "shuffle", 3)
-                shuffles = shuffle is None or loaders.program.value(shuffle) == Constant(True)
-                if shuffles and not has_star_arguments(sampler) and not _is_seeded_anew(loaders, sampler):
-                    yield sampler, epochs
+                if shuffle is None or program.value(shuffle) == Constant(True):
+                    yield sampler, each
+                elif _shuffles_in_training(program, shuffle):
+                    yield sampler, replace(each, is_sure=False)
 
 
-def _begun_engines(loaders: Loaders) -> Iterator[tuple[ast.Call, list[ast.For | ast.While]]]:
-    """The engines of DeepSpeed that make the loader, whose sampler shuffles and is told no epoch, with the
-    loops that begin it again."""
+def _shuffles_in_training(program: Program, shuffle: ast.expr) -> bool:
+    """Whether a sampler shuffles where it is made for the training: by the name of what it is for, as in
+    `shuffle=split == "train"`, by what one of its callers says, or by default."""
+    if constant_by_default(program, shuffle) is not None:
+        return constant_by_default(program, shuffle) == Constant(True)
+    made = origins(program, shuffle)
+    by_name = [
+        isinstance(each, ast.Compare)
+        and isinstance(each.ops[0], ast.Eq | ast.In)
+        and any(_is_of_training(program, one) for one in (each.left, *each.comparators))
+        for each in made
+    ]
+    return any(by_name) or any(each is not None and program.value(each) == Constant(True) for each in made)
+
+
+def _is_of_training(program: Program, node: ast.expr) -> bool:
+    value = constant_argument(program, node)
+    return value is not None and isinstance(value.value, str) and value.value.startswith("train")
+
+
+def _made_by(loaders: Loaders, node: ast.expr, depth: int = 5) -> frozenset[ast.Call] | None:
+    """The calls of the program's functions that made an expression, through variables and parameters; None
+    where it may come from elsewhere."""
+    program, node = loaders.program, loaders.unwrapped(node)
+    if isinstance(node, ast.Attribute) and node.attr in ("sampler", "batch_sampler"):
+        return _made_by(loaders, node.value, depth)
+    if isinstance(node, ast.Call):
+        return frozenset({node}) if isinstance(program.value(node.func), Defined) else None
+    found = frozenset[ast.Call]()
+    named = depth and isinstance(node, ast.Name | ast.Attribute)
+    for binding in program.evaluation.sources(node) if named else ():
+        given: list[ast.expr | None] = [binding.value]
+        if isinstance(binding.node, ast.arg):
+            sites = program.evaluation.callers.call_sites_giving(binding.node)
+            given = [site.given(binding.node) for site in sites or ()]
+        inner = [None if each is None else _made_by(loaders, each, depth - 1) for each in given]
+        if not inner or None in inner:
+            return None
+        found = found.union(*(each for each in inner if each is not None))
+    return found or None
+
+
+def _are_others(
+    program: Program, one: frozenset[ast.Call] | None, other: frozenset[ast.Call] | None, sampler: ast.Call
+) -> bool:
+    """Whether two objects are surely not made together, though the same statement makes the sampler of both:
+    `train = make("train"); valid = make("valid")`."""
+    if one is None or other is None or one & other:
+        return False
+    function = scope_of(sampler).function
+    makers = [program.value(each.func) for each in (*one, *other)]
+    return function is not None and all(
+        isinstance(each, Defined) and each.node is function.node for each in makers
+    )
+
+
+def _begun_by_libraries(loaders: Loaders) -> Iterator[tuple[ast.Call, _Repeated]]:
+    """The calls of libraries that make a loader whose sampler shuffles and is told no epoch, with what begins
+    it again."""
     program = loaders.program
-    if not any(argument_of(call, "training_data", 3) for call, _ in program.calls(_ENGINE)):
+    makers = [call for call, _ in program.calls(_ENGINE) if argument_of(call, "training_data", 3)]
+    makers += [call for call, _ in program.calls(_LOADER_OF_IGNITE) if _shuffles_by_itself(program, call)]
+    if not makers:
         return
     for file in program.files:
         for loop in file.statements.get(ast.For, ()):
             made = program.value(loaders.unwrapped(loop.iter)) if isinstance(loop, ast.For) else None
-            if isinstance(made, Instance) and (made.name, made.item) == (_ENGINE, 2):
-                yield made.call, list(loaders.epoch_loops(loop))
+            if not isinstance(made, Instance) or made.call not in makers or made.item != _ITEM[made.name]:
+                continue
+            if made.name == _ENGINE or loaders.trains(getattr(loop, "body", [])):
+                yield made.call, _Repeated([*loaders.epoch_loops(loop)])
+    for run in engine_runs(program):
+        made = program.value(run.data)
+        trains = run.step is None or loaders.trains(run.step.body)
+        if isinstance(made, Instance) and made.call in makers and trains and run.repeats:
+            yield made.call, _Repeated([run.call])
 
 
 _ENGINE = "deepspeed.initialize"
+_LOADER_OF_IGNITE = "ignite.distributed.auto_dataloader"
+_ITEM = {_ENGINE: 2, _LOADER_OF_IGNITE: None}
+"""Which part of what a call gives is the loader."""
+
+
+def _shuffles_by_itself(program: Program, call: ast.Call) -> bool:
+    """Whether the loader that Ignite makes gets a sampler that shuffles: of a dataset with a length."""
+    shuffle, dataset = argument_of(call, "shuffle"), argument_of(call, "dataset", 0)
+    own = any(argument_of(call, each) for each in ("sampler", "batch_sampler"))
+    made = () if dataset is None else alternatives(program.value(dataset))
+    has_length = bool(made) and all(
+        isinstance(each, Instance) or (isinstance(each, Made) and method_of(each.definition, "__getitem__"))
+        for each in made
+    )
+    shuffles = shuffle is None or program.value(shuffle) == Constant(True)
+    return not own and has_length and shuffles and not has_star_arguments(call)
 
 
 def _is_seeded_anew(loaders: Loaders, sampler: ast.Call) -> bool:
@@ -178,11 +375,13 @@ def _is_seeded_anew(loaders: Loaders, sampler: ast.Call) -> bool:
 
 @frozen
 class EpochCall:
-    """A call of set_epoch: on which samplers (None: unknown which), and whether always with one number."""
+    """A call of set_epoch: on which samplers (None: unknown which), and whether always with one number.
+    `made_by` are the calls of the program's functions that made them, None where those are not known."""
 
     node: ast.expr
     samplers: frozenset[ast.Call] | None
     is_constant: bool
+    made_by: frozenset[ast.Call] | None = None
 
 
 def epoch_calls(loaders: Loaders) -> Iterator[EpochCall]:
@@ -200,9 +399,13 @@ def epoch_calls(loaders: Loaders) -> Iterator[EpochCall]:
                 constant = constant_argument(program, epoch) is not None or runs_once(program, call)
                 none = frozenset[ast.Call]()
                 asked = none if _asks_the_loader(program, call) else receivers(loaders, attribute.value)
-                yield EpochCall(call, asked, constant)
+                yield EpochCall(call, asked, constant, _made_by(loaders, attribute.value))
             else:
                 yield EpochCall(attribute, receivers(loaders, attribute.value), False)
+        for call in file.calls_of.get("setup_common_training_handlers", ()):  # Of Ignite.
+            told = argument_of(call, "train_sampler")
+            if told is not None:
+                yield EpochCall(call, receivers(loaders, told), False)
         for call in file.calls_of.get("methodcaller", ()):
             if constant_argument(program, argument_of(call, "name", 0)) == Constant("set_epoch"):
                 yield EpochCall(call, None, False)

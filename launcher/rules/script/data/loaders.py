@@ -1,8 +1,4 @@
-"""The DataLoaders of a program: what they are made of, and whose they are.
-
-A loader that was handed to a library (`accelerator.prepare`, a Trainer) is that library's: it may give it a
-sampler and tell it the epoch.
-"""
+"""The DataLoaders of a program: what they are made of, and where it trains with them."""
 
 from __future__ import annotations
 
@@ -10,7 +6,6 @@ import ast
 import builtins
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from enum import Enum
 from functools import cached_property
 
 from launcher.program.dataflow import (
@@ -26,7 +21,6 @@ from launcher.program.index import (
     FunctionNode,
     ancestors,
     ancestors_in_function,
-    class_of,
     file_of,
     last_name,
     parent_of,
@@ -39,7 +33,6 @@ from launcher.program.ranks.training_loops import calls_in
 from launcher.program.surroundings.loader_classes import LOADER, SAMPLER
 from launcher.program.surroundings.options import DefaultRun
 from launcher.program.values import (
-    LIBRARY_TABLES,
     PROGRESS_BARS,
     Constant,
     Defined,
@@ -50,6 +43,17 @@ from launcher.program.values import (
     alternatives,
     is_import_of,
     library_names,
+)
+from launcher.rules.script.data.by_libraries import (
+    ENGINE_RUNS,
+    HOOK_OF_TRAINERS,
+    EngineRun,
+    LoaderOwner,
+    LoaderOwners,
+    derived_trainers,
+    engine_runs,
+    is_made_by_hook,
+    leaves_samplers_to_the_script,
 )
 
 # What loaders are made of, and where the program trains with them.
@@ -102,6 +106,9 @@ _WRAPPED = frozenset(
 )
 """What gives one element for each of its first argument's."""
 
+PREPARING = ("accelerate.Accelerator.prepare", "lightning.fabric.Fabric.setup")
+"""What wraps a model, and splits the loaders that it, or what stands beside it, is given."""
+
 _DEEPEST = 5
 """So many calls are followed from a loop to what it calls, and from a function to its callers."""
 
@@ -111,16 +118,20 @@ class LoaderLoop:
     """A loop over batches that calculates gradients, itself or in what it calls.
 
     `loaders` is all that it may loop over: loaders that the script makes, and that stay its own. `iter` is
-    that as it is written, also of a comprehension, or of a loop that takes `next(batches)` itself.
+    that as it is written, also of a comprehension, or of a loop that takes `next(batches)` itself. Where a
+    library goes through the loader, `node` is the call that lets it.
     """
 
-    node: ast.For | ast.While | ast.comprehension
+    node: ast.For | ast.While | ast.comprehension | ast.Call
     iter: ast.expr
     loaders: frozenset[ast.Call]
+    run: EngineRun | None = None
 
     @property
     def ends_with_data(self) -> bool:
         """Whether it makes as many rounds as there are batches."""
+        if self.run is not None:
+            return self.run.ends_with_data
         counted = "islice" in {last_name(each) for each in ast.walk(self.iter) if isinstance(each, ast.expr)}
         return getattr(self.node, "iter", None) is self.iter and not counted
 
@@ -161,6 +172,11 @@ class Loaders:
         """Whether all ranks train one model, each with data of its own; False where that is not sure."""
         return self.is_wrapped_by(library_names("model_wrappers"))
 
+    @cached_property
+    def is_one_model(self) -> bool:
+        """The same, also where a library wraps the model that it prepares."""
+        return self.is_wrapped_by((*library_names("model_wrappers"), *PREPARING))
+
     def is_wrapped_by(self, names: Iterable[str]) -> bool:
         """Whether one of these makes the model one of all ranks, and nothing splits it in other ways."""
         for file in self.program.files:
@@ -188,6 +204,21 @@ class Loaders:
                 return None
             found |= samplers
         return found
+
+    @cached_property
+    def _fitted(self) -> frozenset[ast.Call]:
+        calls = [call for call, _ in self.program.calls("lightning.pytorch.Trainer.fit")]
+        given = [each for call in calls if (each := argument_of(call, "train_dataloaders", 1)) is not None]
+        return frozenset(loader for each in given for loader in self.resolved(each) or ())
+
+    def is_of_lightning(self, loader: ast.Call) -> bool:
+        """Whether a Trainer of Lightning trains with a loader: it is given it, or its hook makes it."""
+        return loader in self._fitted or is_made_by_hook(self.program, loader)
+
+    def is_shuffled(self, loader: ast.Call) -> bool:
+        """Whether a loader draws from all of a dataset that has a length: it can not shuffle a stream."""
+        given = [each for name in ("shuffle", "sampler") if (each := self.given(loader, name)) is not None]
+        return any(self.program.value(each) not in (Constant(False), Constant(None)) for each in given)
 
     def _distributed(self, sampler: ast.expr) -> frozenset[ast.Call] | None:
         value = self.program.value(sampler)
@@ -273,6 +304,11 @@ class Loaders:
                 over = self.looped_over(given)
                 if over and not over & self.handed_over and self.trains(body):
                     yield LoaderLoop(loop, given, over)
+        for run in engine_runs(self.program):
+            over = self.looped_over(run.data)
+            trains = run.step is None or self.trains(run.step.body)
+            if over and not over & self.handed_over and trains:
+                yield LoaderLoop(run.call, run.data, over, run)
 
     def looped_over(self, node: ast.expr, depth: int = 3) -> frozenset[ast.Call] | None:
         """The loaders that a loop goes over, also where one rank has a bar: `tqdm(x) if first else x`."""
@@ -408,6 +444,11 @@ class Loaders:
     def epoch_loops(self, node: ast.AST) -> Iterator[ast.For | ast.While]:
         """The loops in which a loop over batches is run again, in its function or where that is called."""
         yield from self._loops_around(node, set(), 0)
+
+    def epochs_of(self, loop: LoaderLoop) -> list[ast.For | ast.While | ast.Call]:
+        """What runs a loop over batches again: the loops around it, or the library that it is of."""
+        own = [loop.run.call] if loop.run is not None and loop.run.repeats else []
+        return [*own, *self.epoch_loops(loop.node)]
 
     def _loops_around(self, node: ast.AST, seen: set[ast.AST], depth: int) -> Iterator[ast.For | ast.While]:
         inner = node
@@ -582,7 +623,11 @@ def _begun(program: Program, call: ast.Call) -> ast.expr | None:
 def _only_looks(name: str) -> bool:
     """Whether a function of a library leaves a loader that it is given as it is: one that shows how far a
     loop is, or one of Python's own or of a library that knows nothing of ranks."""
-    return name in _LOOKERS or is_of_a_library(name) or hasattr(builtins, name.partition(".")[0])
+    return (
+        name in (*_LOOKERS, *ENGINE_RUNS)
+        or is_of_a_library(name)
+        or hasattr(builtins, name.partition(".")[0])
+    )
 
 
 def _passed_through(called: Defined, call: ast.Call) -> ast.expr | None:
@@ -625,35 +670,45 @@ def _deals_all(program: Program, definition: ast.ClassDef, sampler: ast.expr) ->
 _DRAWING_SOME = frozenset({"choice", "choices", "multinomial", "sample", "randint", "num_samples"})
 
 
-_SAMPLED_BY_TRAINER = ("use_distributed_sampler", "replace_sampler_ddp")
-
-
 def left_to_the_script(loaders: Loaders) -> Iterator[tuple[ast.Call, ast.Call]]:
     """The loaders without a part for each rank of a Lightning Trainer that leaves samplers to the script."""
     program = loaders.program
     trainers = [call for call, _ in program.calls("lightning.pytorch.Trainer")]
-    told = [argument_of(each, name) for each in trainers for name in _SAMPLED_BY_TRAINER]
-    switched_off = any(each is not None and program.value(each) == Constant(False) for each in told)
-    if len(trainers) != 1 or not switched_off:
+    if len(trainers) != 1 or not leaves_samplers_to_the_script(program, trainers[0]):
         return
     devices = argument_of(trainers[0], "devices")
     if devices is not None and program.value(devices) == Constant(1):
         return
-    fits = [call for call, _ in program.calls("lightning.pytorch.Trainer.fit")]
-    fitted = [each for call in fits if (each := argument_of(call, "train_dataloaders", 1)) is not None]
-    given = {call for each in fitted for call in loaders.resolved(each) or ()}
     for loader in loaders.calls:
-        function, dataset = scope_of(loader).function, loaders.given(loader, "dataset")
-        hook = None if function is None else getattr(function.node, "name", None)
-        if dataset is None or (loader not in given and hook != "train_dataloader"):
+        dataset = loaders.given(loader, "dataset")
+        if dataset is None or not loaders.is_of_lightning(loader):
             continue
         if loaders.samplers_of(loader) == frozenset() and Closure(program, dataset).is_the_same_everywhere:
             yield loader, trainers[0]
 
 
-# Which library an object went through: `accelerator.prepare(loader)` gives the loader its own sampler and
-# sets its epoch, so that what would be a mistake of the script is none. A loader that did not go through it
-# is still the script's.
+def made_in_place_of_the_trainers(loaders: Loaders) -> Iterator[tuple[ast.Call, ast.Call]]:
+    """The loaders without a part for each rank that a class gives a Trainer of Hugging Face's in the place of
+    its own, with where the Trainer is made: nothing shards what `get_train_dataloader` gives."""
+    program = loaders.program
+    for definition in derived_trainers(program):
+        hook = method_of(definition, HOOK_OF_TRAINERS)
+        trainers = program.evaluation.callers.constructions(definition)
+        if hook is None or not trainers or any(map(_prepares, calls_in(hook))):
+            continue
+        given = [argument_of(each, "train_dataset", 3) for each in trainers]
+        parts = [each for each in given if each is not None and Closure(program, each).may_differ]
+        for back in () if parts else file_of(hook).returns_of.get(hook, ()):
+            for loader in () if back.value is None else loaders.resolved(back.value) or ():
+                dataset = loaders.given(loader, "dataset")
+                whole = dataset is not None and not Closure(program, dataset).may_differ
+                if whole and loaders.samplers_of(loader) == frozenset() and loaders.is_shuffled(loader):
+                    yield loader, trainers[0]
+
+
+def _prepares(call: ast.Call) -> bool:
+    """Whether a call is `self.accelerator.prepare(loader)`, or another one that is called so."""
+    return (last_name(call.func) or "").startswith("prepare")
 
 
 def endless_cycles(loaders: Loaders) -> Iterator[tuple[ast.While, frozenset[ast.Call]]]:
@@ -669,68 +724,3 @@ def endless_cycles(loaders: Loaders) -> Iterator[tuple[ast.While, frozenset[ast.
             over = None if given is None else loaders.resolved(loaders.unwrapped(given))
             if endless is not None and isinstance(endless.test, ast.Constant) and over:
                 yield endless, over - loaders.handed_over
-
-
-class LoaderOwner(Enum):
-    """Who shards a loader, sets its epoch, and moves its batches."""
-
-    SCRIPT = "the script"
-    ACCELERATE = "Accelerate"
-    FABRIC = "Fabric"
-    LIGHTNING = "Lightning"
-    TRANSFORMERS = "the Hugging Face Trainer"
-    DEEPSPEED = "DeepSpeed"
-
-
-_OWNER_BY_CALL = {name: LoaderOwner[owner] for name, owner in LIBRARY_TABLES["owner_by_call"].items()}
-"""The calls by which a library takes the objects that are its arguments."""
-
-_OWNER_BY_CLASS = {name: LoaderOwner[owner] for name, owner in LIBRARY_TABLES["owner_by_class"].items()}
-"""The classes whose own methods make objects for a library."""
-
-
-class LoaderOwners:
-    """Which library owns the objects of one program."""
-
-    def __init__(self, program: Program) -> None:
-        """Nothing is looked for before somebody asks."""
-        self.program = program
-
-    def owner_of(self, call: ast.Call) -> LoaderOwner:
-        """Who owns the object that a call makes: by what it is handed to, or by the class that makes it."""
-        return self._taken.get(call) or self._of_class(call) or LoaderOwner.SCRIPT
-
-    @cached_property
-    def _taken(self) -> dict[ast.Call, LoaderOwner]:
-        found: dict[ast.Call, LoaderOwner] = {}
-        for call, name in self.program.calls(*_OWNER_BY_CALL):
-            for argument in _flatten_lists(all_arguments(call)):
-                for value in alternatives(self.program.value(argument)):
-                    if isinstance(value, Instance):
-                        found.setdefault(value.call, _OWNER_BY_CALL[name])
-        return found
-
-    def _of_class(self, call: ast.Call) -> LoaderOwner | None:
-        scope = scope_of(call).function
-        definition = None if scope is None else class_of(scope.node)
-        return None if definition is None else self._inherits(definition, 0)
-
-    def _inherits(self, definition: ast.ClassDef, depth: int) -> LoaderOwner | None:
-        for base in definition.bases:
-            value = self.program.value(base)
-            if isinstance(value, External) and value.name in _OWNER_BY_CLASS:
-                return _OWNER_BY_CLASS[value.name]
-            if isinstance(value, Defined) and isinstance(value.node, ast.ClassDef) and depth < 10:
-                above = self._inherits(value.node, depth + 1)
-                if above is not None:
-                    return above
-        return None
-
-
-def _flatten_lists(nodes: list[ast.expr]) -> Iterator[ast.expr]:
-    """The expressions, and those within written lists of them."""
-    for node in nodes:
-        if isinstance(node, ast.Tuple | ast.List):
-            yield from _flatten_lists(node.elts)
-        else:
-            yield node

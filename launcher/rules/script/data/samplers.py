@@ -15,6 +15,7 @@ from launcher.program.dataflow import (
     goes_nowhere,
     has_star_arguments,
     is_only_asked,
+    origins,
     parts_of,
     uses_of,
 )
@@ -32,18 +33,20 @@ from launcher.program.index import (
 from launcher.program.objects.bound_arguments import bind_arguments
 from launcher.program.program import Program
 from launcher.program.ranks.model_averaging import reductions_of_gradients
-from launcher.program.ranks.participants import Closure
+from launcher.program.ranks.participants import Closure, Participants
 from launcher.program.ranks.training_loops import calls_in
 from launcher.program.ranks.uniformity import (
     GENERATORS,
-    SEEDED_BY,
     is_seeded,
     may_be_seeded,
+    ranks_on_the_way,
     seeds_of,
     source_of_difference,
 )
+from launcher.program.records import REPLACING
 from launcher.program.surroundings.loader_classes import SAMPLER
 from launcher.program.surroundings.options import DefaultRun
+from launcher.program.surroundings.seeds import SEEDED_BY
 from launcher.program.values import (
     INIT_PROCESS_GROUP,
     Constant,
@@ -57,23 +60,26 @@ from launcher.program.values import (
     alternatives,
     library_names,
 )
-from launcher.rules.script.data.epochs import epoch_calls, receivers
-from launcher.rules.script.data.loaders import (
-    LoaderLoop,
+from launcher.rules.script.data.by_libraries import (
     LoaderOwner,
     LoaderOwners,
+    leaves_samplers_to_the_script,
+    trainers_of_several,
+    trainers_of_transformers,
+)
+from launcher.rules.script.data.epochs import epoch_calls, receivers
+from launcher.rules.script.data.lists import class_around, follow_list, uses_of_target
+from launcher.rules.script.data.loaders import (
+    PREPARING,
+    LoaderLoop,
     Loaders,
     left_to_the_script,
+    made_in_place_of_the_trainers,
     method_of,
     subscript_by_index,
 )
-from launcher.rules.script.data.shards import (
-    BY_NODE,
-    class_around,
-    follow_list,
-    is_cut_by_rank,
-    uses_of_target,
-)
+from launcher.rules.script.data.shards import BY_NODE, is_cut_by_rank
+from launcher.rules.script.default_values import default_constant
 from launcher.rules.script.findings import finding_at, related_at, remove_keyword
 
 
@@ -117,21 +123,28 @@ def training_data_is_split(program: Program) -> Iterator[Finding]:
             "no distributed sampler, and the Trainer is told to insert none: every rank trains on all data",
             related=[related_at(trainer, "this trainer")],
         )
+    for loader, trainer in made_in_place_of_the_trainers(program.analysis(Loaders)):
+        yield finding_at(
+            data.NO_DISTRIBUTED_SAMPLER,
+            loader,
+            "no distributed sampler, and the Trainer deals nothing of a loader that it is given here: "
+            "every rank trains on all data",
+            severity=Severity.WARNING,  # The Trainer may be one process's.
+            remedy="Give back `self.accelerator.prepare(loader)`, as the Trainer's own method does.",
+            related=[related_at(trainer, "this trainer")],
+        )
 
 
-_PREPARING = ("accelerate.Accelerator.prepare", "lightning.fabric.Fabric.setup")
-"""What wraps a model, and splits the loaders that it, or what stands beside it, is given."""
-
-_WRAPPERS = (*library_names("model_wrappers"), *_PREPARING)
+_WRAPPERS = (*library_names("model_wrappers"), *PREPARING)
 
 
 def _unsplit(program: Program) -> Iterator[tuple[ast.Call, LoaderLoop, bool]]:
     """The loaders that give every rank the same data, each with a loop that trains with it, and whether it is
     known what the dataset is: another one that is shuffled anew is most likely whole on every rank."""
     loaders = program.analysis(Loaders)
-    if not loaders.calls or not (loaders.is_wrapped_by(_WRAPPERS) or any(reductions_of_gradients(program))):
+    if not loaders.calls or not (loaders.is_one_model or any(reductions_of_gradients(program))):
         return
-    if any(has_star_arguments(call) for call, _ in program.calls(*_PREPARING)):
+    if any(has_star_arguments(call) for call, _ in program.calls(*PREPARING)):
         return
     seen, reported = set[ast.Call](), set[ast.Call]()
     for loop in loaders.training_loops:
@@ -144,20 +157,13 @@ def _unsplit(program: Program) -> Iterator[tuple[ast.Call, LoaderLoop, bool]]:
             seen.add(loader)
             dataset, sampler = loaders.given(loader, "dataset"), loaders.given(loader, "sampler")
             made = None if dataset is None else Closure(program, dataset)
-            if made is None or made.may_differ or not (made.is_known or _is_shuffled(loaders, loader)):
+            if made is None or made.may_differ or not (made.is_known or loaders.is_shuffled(loader)):
                 continue
             if sampler is not None and _draws_a_part(program, sampler):
                 continue
             if _is_of_several(program, loader, loop.node):
                 reported.add(loader)
                 yield loader, loop, made.is_known
-
-
-def _is_shuffled(loaders: Loaders, loader: ast.Call) -> bool:
-    """Whether a loader draws from all of a dataset that has a length: a stream can not be shuffled by it."""
-    shuffle = loaders.given(loader, "shuffle")
-    given = [each for each in (shuffle, loaders.given(loader, "sampler")) if each is not None]
-    return any(loaders.program.value(each) not in (Constant(False), Constant(None)) for each in given)
 
 
 def _draws_a_part(program: Program, sampler: ast.expr) -> bool:
@@ -302,16 +308,19 @@ def _kept_in(sampler: ast.Call) -> Binding | None:
 
 @finds(Stage.SCRIPT, data.NO_DISTRIBUTED_SAMPLER)
 def samplers_count_all_ranks(program: Program) -> Iterator[Finding]:
-    """A DistributedSampler whose `rank` is the rank on its host, among the processes of all hosts.
+    """A DistributedSampler whose `rank` is the rank on its host, among the processes of all hosts; or one
+    number on every rank, or whose `num_replicas` is 1, where the program trains on several.
 
     On the second host the same samples are seen again, and those of the higher ranks never. The number that
-    `spawn` gives is such a rank where the process group is given another one, `rank * gpus + number`.
+    `spawn` gives is such a rank where the process group is given another one, `rank * gpus + number`. Where
+    all have one number, they train on the same part, or on all of it.
 
     Bad: `DistributedSampler(dataset, num_replicas=world_size, rank=local_rank)`
     Good: `DistributedSampler(dataset, num_replicas=world_size, rank=dist.get_rank())`, or neither.
 
     Source: torch.utils.data documentation.
     """
+    yield from _parts_that_are_the_same(program)
     joined = [argument_of(call, "rank", 4) for call, _ in program.calls(INIT_PROCESS_GROUP)]
     for sampler in program.analysis(Loaders).samplers:
         rank, replicas = argument_of(sampler, "rank", 2), argument_of(sampler, "num_replicas", 1)
@@ -331,6 +340,43 @@ def samplers_count_all_ranks(program: Program) -> Iterator[Finding]:
                 remedy="Pass `rank=dist.get_rank()`, or leave out rank and num_replicas: the process group "
                 "knows both.",
             )
+
+
+def _parts_that_are_the_same(program: Program) -> Iterator[Finding]:
+    """The samplers by which a data-parallel program trains on one part of the data on all ranks."""
+    loaders, who = program.analysis(Loaders), program.analysis(Participants)
+    if not loaders.samplers or not loaders.is_data_parallel:
+        return
+    reported = set[ast.Call]()
+    for loop in loaders.training_loops:
+        for sampler in (each for loader in loop.loaders for each in loaders.samplers_of(loader) or ()):
+            told = [argument_of(sampler, "num_replicas", 1), argument_of(sampler, "rank", 2)]
+            replicas, rank = [None if each is None else _number_on_all(program, each) for each in told]
+            alike = "num_replicas is 1" if replicas == Constant(1) else None
+            if alike is None and rank is not None and isinstance(rank.value, int):
+                alike = f"rank is {rank.value}"
+            if alike and sampler not in reported and who.ranks_running(sampler) in (True, None):
+                reported.add(sampler)
+                yield finding_at(
+                    data.NO_DISTRIBUTED_SAMPLER,
+                    sampler,
+                    f"the sampler's {alike} on every rank: all train on the same samples, and N processes do "
+                    "the same work N times over",
+                    remedy="Leave out rank and num_replicas: the process group knows both.",
+                    related=[related_at(loop.iter, "the loop that trains with it")],
+                )
+
+
+def _number_on_all(program: Program, node: ast.expr) -> Constant | None:
+    """What an expression is on all ranks by the defaults, and is not told by what starts them."""
+    told = any(
+        isinstance(each, ast.Attribute | ast.Name) and last_name(each) in ("environ", "getenv")
+        for each in parts_of(program, node)
+    )
+    known = program.value(node)
+    if isinstance(known, Constant):
+        return known
+    return None if told or isinstance(known, RankValue | WorldSize) else default_constant(program, node)
 
 
 def _is_added_to(program: Program, rank: ast.expr, local: RankValue) -> bool:
@@ -369,15 +415,30 @@ def samplers_share_their_seed(program: Program) -> Iterator[Finding]:
     told = [each.node for each in epoch_calls(loaders) if each.samplers] if loaders.samplers else []
     given += [(argument_of(call, "epoch", 0), "epoch") for call in told if isinstance(call, ast.Call)]
     given += [(each, "seed") for each in _set_seeds(loaders)]
+    run = program.analysis(DefaultRun)
     for seed, what in given:
-        source = None if seed is None else source_of_difference(program, seed)
-        if seed is not None and source is not None:
+        if seed is None or _is_changed_elsewhere(program, seed):
+            continue
+        source = source_of_difference(program, seed)
+        ways = () if source is not None else ranks_on_the_way(program, seed)
+        source = source or next((name for way, name in ways if not run.leaves_out(way)), None)
+        if source is not None:
             yield finding_at(
                 data.SAMPLER_SEED_DIFFERS,
                 seed,
                 f"the sampler's {what} differs between the ranks (by {source}): each takes its part of "
                 "another permutation, so that samples overlap and others are never seen",
             )
+
+
+def _is_changed_elsewhere(program: Program, seed: ast.expr) -> bool:
+    """Whether only a copy of a record has another seed: `own = replace(cfg, seed=cfg.seed + rank)`."""
+    if not isinstance(seed, ast.Attribute):
+        return False
+    given = [each.node for each in program.evaluation.sources(seed)]
+    copies = [call for each in given if isinstance(each, ast.keyword) and (call := parent_of(each))]
+    made = [each for each in copies if isinstance(each, ast.Call) and last_name(each.func) in REPLACING]
+    return bool(made) and not set(made) & set(origins(program, seed.value))
 
 
 def _set_seeds(loaders: Loaders) -> Iterator[ast.expr | None]:
@@ -515,8 +576,7 @@ def sampled_use(program: Program, end: ast.expr) -> tuple[ast.expr, ast.ClassDef
     That is in a Dataset of the program, which is given with it, or as the indices of a Subset.
     """
     outer = parent_of(end)
-    dealt = [each for each, _ in _dealt_datasets(program)]
-    dealt += [each for one in program.analysis(Loaders).samplers if (each := argument_of(one, "dataset", 0))]
+    dealt = [each for each, _ in dealt_datasets(program)]
     made = [value for each in dealt for value in alternatives(program.value(each))]
     if isinstance(outer, ast.Subscript) and outer.value is end and isinstance(end, ast.Attribute):
         owner = class_around(end)
@@ -567,8 +627,6 @@ def _seed_set_by(program: Program, call: ast.Call, module: str) -> Iterator[ast.
 
 _LOADED = ("datasets.load_dataset", "datasets.load_from_disk")
 _REORDERING = ("shuffle", "train_test_split")
-_DEALING_OWNERS = (LoaderOwner.ACCELERATE, LoaderOwner.FABRIC, LoaderOwner.LIGHTNING)
-_DEALING_TRAINERS = ("transformers.Trainer", "transformers.Seq2SeqTrainer", "trl.SFTTrainer")
 
 
 def _datasets_in_other_orders(program: Program) -> Iterator[Finding]:
@@ -576,9 +634,10 @@ def _datasets_in_other_orders(program: Program) -> Iterator[Finding]:
     if next(program.calls(*_LOADED), None) is None:
         return
     seen = set[ast.AST]()
-    for dataset, dealing in _dealt_datasets(program):
+    trainers = trainers_of_transformers(program)
+    for dataset, dealing in dealt_datasets(program):
         by_node = program.qualified(dealing.func) == BY_NODE
-        by_trainer = (last_name(dealing.func) or "").endswith("Trainer")
+        by_trainer = dealing in trainers
         for call in parts_of(program, dataset):
             if not isinstance(call, ast.Call) or last_name(call.func) not in _REORDERING or call in seen:
                 continue
@@ -614,21 +673,34 @@ def _is_whole(program: Program, reordering: ast.Call, streamed: bool) -> bool:
     return bool(loaded) and not cut and BY_NODE not in names and (streamed or not streams)
 
 
-def _dealt_datasets(program: Program) -> Iterator[tuple[ast.expr, ast.Call]]:
+def dealt_datasets(program: Program) -> Iterator[tuple[ast.expr, ast.Call]]:
     """The datasets of which each rank gets a part by its number, with what deals it."""
     loaders, owner_of = program.analysis(Loaders), program.analysis(LoaderOwners).owner_of
+    owners = {LoaderOwner.ACCELERATE, LoaderOwner.FABRIC}
+    if any(not leaves_samplers_to_the_script(program, each) for each, _ in trainers_of_several(program)):
+        owners.add(LoaderOwner.LIGHTNING)
     given = [
         (loaders.given(each, "dataset"), each)
         for each in loaders.calls
-        if owner_of(each) in _DEALING_OWNERS or loaders.samplers_of(each)
+        if owner_of(each) in owners or loaders.samplers_of(each)
     ]
-    given += [(argument_of(each, "train_dataset", 3), each) for each, _ in program.calls(*_DEALING_TRAINERS)]
-    given += [(argument_of(each, "dataset", 0), each) for each, _ in program.calls(BY_NODE)]
+    given += [(argument_of(each, "dataset", 0), each) for each in loaders.samplers]
+    given += [(argument_of(each, "train_dataset", 3), each) for each in trainers_of_transformers(program)]
+    for name, argument, position in _DEALING_CALLS:
+        given += [(argument_of(each, argument, position), each) for each, _ in program.calls(name)]
     for call in (each for file in program.files for each in file.calls_of.get("shard", ())):
         index = argument_of(call, "index", 1)
         if index is not None and isinstance(program.value(index), RankValue):
             given.append((getattr(call.func, "value", None), call))
     yield from ((each, dealing) for each, dealing in given if each is not None)
+
+
+_DEALING_CALLS = (
+    (BY_NODE, "dataset", 0),
+    ("ignite.distributed.auto_dataloader", "dataset", 0),
+    ("deepspeed.initialize", "training_data", 3),
+)
+"""Calls of libraries that deal a dataset to the ranks, with the argument that it is."""
 
 
 def _cut_after(program: Program, call: ast.Call, name: str) -> ast.expr | None:

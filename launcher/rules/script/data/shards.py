@@ -10,31 +10,31 @@ from launcher.failure_modes import data
 from launcher.failure_modes.model import Finding, Severity, Stage
 from launcher.failure_modes.registry import finds
 from launcher.program.dataflow import argument_of, has_star_arguments, origins
-from launcher.program.index import ancestors, class_of, file_of, is_property, last_name, parent_of, scope_of
-from launcher.program.objects.bound_arguments import bind_arguments
+from launcher.program.index import ancestors, last_name, parent_of
 from launcher.program.program import Program
 from launcher.program.ranks.guards import Guards
 from launcher.program.ranks.participants import Closure
 from launcher.program.ranks.reachability import Reachability, surely_runs
-from launcher.program.ranks.training_loops import makes_ranks_agree
 from launcher.program.ranks.truths import Guard
 from launcher.program.surroundings.options import DefaultRun
 from launcher.program.values import (
     LAST_RANK,
-    PROGRESS_BARS,
     Constant,
-    Defined,
     External,
     Made,
     RankValue,
     WorldSize,
     alternatives,
 )
-from launcher.rules.script.data.loaders import Loaders, names_in
+from launcher.rules.script.data.by_libraries import (
+    trainers_of_several,
+    trains_to_the_end,
+)
+from launcher.rules.script.data.loaders import Loaders, method_of, names_in
 from launcher.rules.script.data.skipped_batches import made_of_own, may_be_evened, tells_own
 from launcher.rules.script.findings import finding_at, related_at
 
-_EVENING = ("drop", "trunc", "pad", "repeat", "cycle", "equal", "minimum", "smallest")
+_EVENING = ("fullsync", "drop", "trunc", "pad", "repeat", "cycle", "equal", "minimum", "smallest")
 _EVEN = frozenset({"even", "evened", "evenly", "min"})
 """Words in identifiers, and how others begin, where a dataset may see to equal numbers itself: they only
 silence the rule."""
@@ -50,7 +50,9 @@ def shards_are_equally_many(program: Program) -> Iterator[Finding]:
     Unless the number of elements divides by the number of ranks, some ranks have one more: they go on to a
     batch that the others do not have, and wait for them until the timeout. A warning, as the number may
     divide; where elements are files, the batches differ even then. Not found where the loop may end by
-    itself, the rest is cut off (of samples, not of files of many), or Join is used.
+    itself, the rest is cut off (of samples, not of files of many), or Join is used. The loop may also go
+    through a list or a generator without any loader, or be that of Lightning's Trainer or Ignite's engine,
+    and the cut may be one that a library makes (`split_between_processes`, `sharding_filter`).
 
     Bad: `for path in self.paths[rank::world_size]: yield from read(path)` in an IterableDataset
     Good: a DistributedSampler; or `count = len(paths) // world_size * world_size`, and `paths[:count]` cut.
@@ -58,34 +60,79 @@ def shards_are_equally_many(program: Program) -> Iterator[Finding]:
     Source: torch.distributed.algorithms.Join documentation.
     """
     loaders = program.analysis(Loaders)
-    if not loaders.is_data_parallel or may_be_evened(program):
+    if may_be_evened(program):
         return
-    yield from _split_web_datasets(program)
-    if not loaders.calls:
-        return
+    if loaders.is_data_parallel:
+        yield from _split_web_datasets(program)
+    ways = chain(_cuts_behind_loaders(loaders), _cuts_behind_loops(loaders), _cuts_behind_trainers(loaders))
     reported = set[ast.AST]()
-    for loop in loaders.training_loops:
-        if not loop.ends_with_data or _may_end_early(loop.node):
-            continue
-        for loader in loop.loaders:
-            made = loaders.given(loader, "batch_sampler") or loaders.given(loader, "dataset")
-            dropped = argument_of(loader, "drop_last", 8)
-            if made is None or has_star_arguments(loader):
-                continue
-            closure = Closure(program, made)
-            drops = dropped is not None and not _is_off(program, dropped) and not _reads_many(closure)
-            cuts = _uneven_cuts(program, closure, drops)
-            for cut, what in chain(cuts, _cuts_of_samplers(loaders, loader, dropped)):
-                if cut not in reported:
-                    reported.add(cut)
-                    yield finding_at(
-                        data.UNEVEN_BATCHES,
-                        cut,
-                        f"{what}: unless their number divides by the ranks, some ranks train on a batch that "
-                        "the others do not have, and wait for them",
-                        severity=Severity.WARNING,
-                        related=[related_at(loop.iter, "the loop that trains to the end of it")],
-                    )
+    for cut, what, place in ways:
+        if cut not in reported:
+            reported.add(cut)
+            yield finding_at(
+                data.UNEVEN_BATCHES,
+                cut,
+                f"{what}: unless their number divides by the ranks, some ranks train on a batch that "
+                "the others do not have, and wait for them",
+                severity=Severity.WARNING,
+                related=[related_at(place, "the loop that trains to the end of it")],
+            )
+
+
+_Cut = tuple[ast.expr, str, ast.expr]
+"""Where data are cut into unequal parts, how, and where the program trains to the end of them."""
+
+
+def _cuts_behind_loaders(loaders: Loaders) -> Iterator[_Cut]:
+    """The cuts of what loaders hand out to a loop that trains."""
+    for loop in loaders.training_loops if loaders.is_data_parallel else ():
+        if loop.ends_with_data and not _may_end_early(loaders.program, loop.node):
+            for loader in loop.loaders:
+                yield from ((cut, what, loop.iter) for cut, what in _cuts_of_loader(loaders, loader))
+
+
+def _cuts_of_loader(loaders: Loaders, loader: ast.Call) -> Iterator[tuple[ast.expr, str]]:
+    program = loaders.program
+    made = loaders.given(loader, "batch_sampler") or loaders.given(loader, "dataset")
+    dropped = argument_of(loader, "drop_last", 8)
+    if made is not None and not has_star_arguments(loader):
+        closure = Closure(program, made)
+        drops = dropped is not None and not _is_off(program, dropped) and not _reads_many(closure)
+        yield from _uneven_cuts(program, closure, drops)
+        yield from _cuts_of_samplers(loaders, loader, dropped)
+
+
+def _cuts_behind_loops(loaders: Loaders) -> Iterator[_Cut]:
+    """The cuts of what a loop that trains goes through without any loader: a list, or a generator."""
+    program = loaders.program
+    if not loaders.is_one_model:
+        return
+    for file in program.files:
+        for loop in file.statements.get(ast.For, ()):
+            if (
+                isinstance(loop, ast.For)
+                and loaders.trains(loop.body)
+                and not _may_end_early(program, loop)
+                and not _is_bounded(program, loop.iter)
+                and not loaders.looped_over(loop.iter)
+            ):
+                closure = Closure(program, loaders.unwrapped(loop.iter))
+                yield from ((cut, what, loop.iter) for cut, what in _uneven_cuts(program, closure, False))
+
+
+def _cuts_behind_trainers(loaders: Loaders) -> Iterator[_Cut]:
+    """The cuts of streams that a Trainer of Lightning goes through to their end: it gives ranks no part of
+    what it can not index."""
+    program = loaders.program
+    trainers = [each for each, _ in trainers_of_several(program)] if loaders.calls else []
+    if not trainers or not all(map(trains_to_the_end, trainers)):
+        return
+    for loader in loaders.calls:
+        dataset = loaders.given(loader, "dataset")
+        made = () if dataset is None else alternatives(program.value(dataset))
+        streams = [isinstance(each, Made) and not method_of(each.definition, "__getitem__") for each in made]
+        if made and all(streams) and loaders.is_of_lightning(loader):
+            yield from ((cut, what, trainers[0]) for cut, what in _cuts_of_loader(loaders, loader))
 
 
 def _split_web_datasets(program: Program) -> Iterator[Finding]:
@@ -104,7 +151,7 @@ def _split_web_datasets(program: Program) -> Iterator[Finding]:
         next((each for each in ancestors(call) if isinstance(each, ast.For)), None) for call in backward
     )
     trained = [each for each in around if each is not None]
-    if trained and not any(_may_end_early(each) or _is_counted(each.iter) for each in trained):
+    if trained and not any(_may_end_early(program, each) or _is_counted(each.iter) for each in trained):
         yield finding_at(
             data.UNEVEN_BATCHES,
             splits[0],
@@ -124,6 +171,13 @@ def _is_counted(over: ast.expr) -> bool:
     """Whether a loop goes by a number, that of another iterable too."""
     called = {last_name(each.func) for each in ast.walk(over) if isinstance(each, ast.Call)}
     return not called.isdisjoint({"range", "islice", "zip", "trange"})
+
+
+def _is_bounded(program: Program, over: ast.expr) -> bool:
+    """Whether what a loop goes through may be as long as something else: of `zip`, or the first so many."""
+    calls = [each for each in ast.walk(over) if isinstance(each, ast.Call)]
+    firsts = [each for each in calls if last_name(each.func) == "islice" and not is_uneven_cut(program, each)]
+    return bool(firsts) or any(last_name(each.func) == "zip" for each in calls)
 
 
 def _cuts_of_samplers(
@@ -202,6 +256,8 @@ def _uneven_cuts(program: Program, closure: Closure, drops: bool) -> Iterator[tu
                 yield node, "the last rank takes the rest of the elements besides its block"
             elif not cut_off and is_uneven_cut(program, node):
                 yield node, "every N-th element from the rank on"
+            elif not cut_off and _is_dealt_by_a_library(program, node):
+                yield node, "what a library deals out to the ranks in turn"
             elif not cut_off and _is_share_of_rank(program, node):
                 yield node, "this rank's share of a dataset, which may be longer by an element than another's"
             elif not cut_off and is_uneven_block(program, node):
@@ -212,6 +268,25 @@ def _uneven_cuts(program: Program, closure: Closure, drops: bool) -> Iterator[tu
                 yield node, "how many each rank gives is told by what its own part of the elements is"
             elif many and isinstance(node, ast.Subscript) and is_cut_by_rank(program, node.value):
                 yield node, "files for each rank, which need not hold equally many samples"
+
+
+def _is_dealt_by_a_library(program: Program, node: ast.expr) -> bool:
+    """Whether a library gives each rank its part of what a call is given, as many to each but for one: a pipe
+    that a DataLoader shards by rank, or what Accelerate splits and is not told to pad."""
+    if not isinstance(node, ast.Call):
+        return False
+    if last_name(node.func) in _SHARDING_PIPES:
+        return True
+    if program.qualified(node.func) in _SPLITTING:
+        padding = argument_of(node, "apply_padding", 1)
+        return padding is None or program.value(padding) == Constant(False)
+    return False
+
+
+_SHARDING_PIPES = ("sharding_filter", "ShardingFilter")
+"""By their own names, as pipes are chained by methods (torch/utils/data/datapipes/iter/grouping.py)."""
+
+_SPLITTING = tuple(f"accelerate.{each}.split_between_processes" for each in ("Accelerator", "PartialState"))
 
 
 def _is_share_of_rank(program: Program, node: ast.expr) -> bool:
@@ -270,8 +345,12 @@ def _is_part_of_a_rank(program: Program, node: ast.expr | None) -> bool:
     return False
 
 
-def _may_end_early(loop: ast.AST) -> bool:
+def _may_end_early(program: Program, loop: ast.AST) -> bool:
     """Whether a loop may end before its data does, by a count that all ranks share."""
+    if isinstance(loop, ast.Call):  # A run of a library's engine.
+        return any(
+            name in file.calls_of for file in program.files for name in ("terminate", "terminate_epoch")
+        )
     return any(isinstance(node, ast.Break | ast.Return | ast.Raise) for node in ast.walk(loop))
 
 
@@ -281,7 +360,8 @@ def _sees_to_it(closure: Closure) -> bool:
     clipping = {
         node.func
         for node in nodes
-        if isinstance(node, ast.Call) and any(_is_rank(closure.program, each) for each in node.args)
+        if isinstance(node, ast.Call)
+        and (any(_is_rank(closure.program, each) for each in node.args) or _clips_a_value(node))
     }
     # `min(len(paths), (rank + 1) * size)` only keeps the end of a block within the whole.
     least = {node for node in nodes if isinstance(node, ast.Name) and node.id == "min"} - clipping
@@ -289,6 +369,13 @@ def _sees_to_it(closure: Closure) -> bool:
     if least or words & _EVEN or any(word.startswith(_EVENING) for word in words):
         return True
     return any(isinstance(node, ast.While) for node in nodes)
+
+
+def _clips_a_value(call: ast.Call) -> bool:
+    """Whether a call keeps what another one gives below a number, and no length: `min(ord(letter), 255)`."""
+    given = [each for each in call.args if not isinstance(each, ast.Constant)]
+    made = given[0] if len(given) == 1 and len(call.args) == 2 else None
+    return isinstance(made, ast.Call) and last_name(made.func) not in ("len", "sum", "int", "min", "max")
 
 
 def _divides_without_rest(closure: Closure) -> bool:
@@ -484,253 +571,3 @@ def _keeps_its_turn(program: Program, node: ast.AST) -> bool:
 
 def _is_rank(program: Program, node: ast.expr) -> bool:
     return isinstance(program.value(node), RankValue)
-
-
-# Where a list goes without losing its order: to other variables, attributes, parameters and results.
-
-
-_KEEPING = frozenset(
-    {
-        "list",
-        "tuple",
-        "iter",
-        "filter",
-        "map",
-        "zip",
-        "enumerate",
-        *PROGRESS_BARS,
-        "set",
-        "frozenset",
-        "numpy.array",
-        "numpy.asarray",
-        "numpy.concatenate",
-        "pandas.concat",
-        "torch.cat",
-        "torch.stack",
-        "torch.tensor",
-        "torch.from_numpy",
-        "numpy.stack",
-        "numpy.vstack",
-        "torch.utils.data.ConcatDataset",
-    }
-)
-"""What keeps the order of its argument, or gives it that of a set, which differs between processes."""
-
-_COPYING = frozenset({"tolist", "numpy", "copy", "clone", "intersection", "union", "difference"})
-"""Methods that give the same elements in the same order, or another set."""
-
-_JOINING = (ast.Add, ast.BitAnd, ast.BitOr, ast.BitXor, ast.Sub)
-"""What makes one list of two, or one set."""
-
-_DEEPEST_LIST = 6
-"""So many times is a list followed from one variable to the next."""
-
-
-def follow_list(program: Program, node: ast.expr) -> Iterator[ast.expr]:
-    """A list, and every place to which it is handed on, unless it is sorted on the way."""
-    waiting: list[tuple[ast.expr, int]] = [(node, 0)]
-    seen = set[ast.AST]()
-    while waiting:
-        node, depth = waiting.pop(0)
-        value = _outermost(program, node)
-        if value is None or value in seen:
-            continue
-        seen.add(value)
-        yield value
-        if depth < _DEEPEST_LIST:
-            for uses in _handed_on(program, value):
-                if not any(_sorts(each) for each in uses):
-                    waiting += [(each, depth + 1) for each in uses]
-
-
-def _handed_on(program: Program, value: ast.expr) -> Iterator[list[ast.expr]]:
-    """The uses of each variable, attribute, parameter and result that gets a list."""
-    parent = parent_of(value)
-    if isinstance(parent, ast.Assign | ast.NamedExpr):
-        for target in parent.targets if isinstance(parent, ast.Assign) else [parent.target]:
-            yield [each for each in uses_of_target(program, target) if _is_given_to(program, each, value)]
-    elif isinstance(parent, ast.AugAssign | ast.AnnAssign) and parent.value is value:
-        yield list(uses_of_target(program, parent.target))
-    elif isinstance(parent, ast.withitem) and isinstance(parent.optional_vars, ast.Name):
-        yield list(uses_of_target(program, parent.optional_vars))
-    elif isinstance(parent, ast.For) and parent.iter is value:
-        yield from _grown_in(program, parent)
-    elif isinstance(parent, ast.Return):
-        yield _uses_of_result(program, parent, None)
-    elif isinstance(parent, ast.Tuple) and isinstance(outer := parent_of(parent), ast.Return):
-        yield _uses_of_result(program, outer, parent.elts.index(value))
-    elif isinstance(parent, ast.Call) and last_name(parent.func) == "extend" and value in parent.args:
-        if isinstance(parent.func, ast.Attribute):
-            yield list(uses_of_target(program, parent.func.value))
-    elif isinstance(parent, ast.Call | ast.keyword):
-        yield from _as_parameter(program, value, parent)
-
-
-def _grown_in(program: Program, loop: ast.For) -> Iterator[list[ast.expr]]:
-    """The uses of each list to which a loop adds, or which it yields."""
-    for node in ast.walk(loop):
-        if isinstance(node, ast.Call) and last_name(node.func) in ("append", "extend"):
-            if isinstance(node.func, ast.Attribute):
-                yield list(uses_of_target(program, node.func.value))
-        elif isinstance(node, ast.AugAssign) and _is_a_list(program, node.value):
-            yield list(uses_of_target(program, node.target))
-        elif isinstance(node, ast.Yield | ast.YieldFrom):
-            yield _uses_of_result(program, node, None)
-
-
-def _is_a_list(program: Program, node: ast.expr) -> bool:
-    """Whether something is written as a list, here or where it is made: numbers are counted."""
-    made = origins(program, node)
-    return bool(made) and all(isinstance(each, ast.List | ast.ListComp) for each in made)
-
-
-def _uses_of_result(program: Program, statement: ast.AST, item: int | None) -> list[ast.expr]:
-    """Where what a function gives back is used: its calls, or the reads of a property; or a part of it."""
-    scope = scope_of(statement).function
-    function = None if scope is None else scope.node
-    if not isinstance(function, ast.FunctionDef | ast.AsyncFunctionDef):
-        return []
-    owner = class_of(function)
-    if owner is not None and is_property(function):
-        read = file_of(function).attributes.get(function.name, ())
-        return [each for each in read if class_around(each) is owner]
-    calls = [site.call for site in program.evaluation.callers.call_sites(function) or ()]
-    if item is None:
-        return [*calls]
-    taken = [each for call in calls if isinstance(each := parent_of(call), ast.Assign)]
-    targets = [target for each in taken for target in each.targets if isinstance(target, ast.Tuple)]
-    parts = [each.elts[item] for each in targets if item < len(each.elts)]
-    return [use for each in parts for use in uses_of_target(program, each)]
-
-
-def _is_given_to(program: Program, use: ast.expr, value: ast.expr) -> bool:
-    """Whether a variable has this list where it is read: not one that it got in between."""
-    if not isinstance(use, ast.Name):
-        return True
-    bindings = program.evaluation.sources(use)
-    return not bindings or any(each.value is value for each in bindings)
-
-
-def _as_parameter(
-    program: Program, value: ast.expr, parent: ast.Call | ast.keyword
-) -> Iterator[list[ast.expr]]:
-    """The uses of the parameter as which a function or class of the program gets a list."""
-    call = parent_of(parent) if isinstance(parent, ast.keyword) else parent
-    if not isinstance(call, ast.Call):
-        return
-    called = program.value(call.func)
-    if not isinstance(called, Defined):
-        return
-    function: ast.AST | None = called.node
-    bound = called.owner is not None
-    if isinstance(function, ast.ClassDef):
-        bound, definition = True, function
-        function = next(
-            (each for each in function.body if isinstance(each, ast.FunctionDef) and each.name == "__init__"),
-            None,
-        )
-        if function is None and isinstance(parent, ast.keyword) and parent.arg is not None:
-            yield [
-                each
-                for file in program.mentioning(parent.arg)
-                for each in file.attributes.get(parent.arg, ())
-                if program.value(each.value) == Made(definition)
-            ]
-    if not isinstance(function, ast.FunctionDef | ast.AsyncFunctionDef):
-        return
-    arguments = bind_arguments(function, call, bound) or {}
-    name = next((name for name, given in arguments.items() if given is value), None)
-    if name is not None:
-        scope = file_of(function).scopes[function]
-        yield [
-            each for each in file_of(function).names.get(name, ()) if scope_of(each).holder_of(name) is scope
-        ]
-
-
-def uses_of_target(program: Program, target: ast.expr) -> Iterator[ast.expr]:
-    """Where a variable is read, or an attribute of the method's object, also by what the class derives from
-    or what derives from it."""
-    file = file_of(target)
-    if isinstance(target, ast.Name):
-        holder = scope_of(target).holder_of(target.id)
-        for name in file.names.get(target.id, ()):
-            if scope_of(name).holder_of(target.id) is holder:
-                yield name
-    elif isinstance(target, ast.Attribute) and isinstance(target.value, ast.Name):
-        owner = class_around(target)
-        for attribute in (each for one in program.files for each in one.attributes.get(target.attr, ())):
-            reader = class_around(attribute)
-            if owner is not None and reader is not None and _are_kin(program, owner, reader):
-                yield attribute
-
-
-def _are_kin(program: Program, one: ast.ClassDef, other: ast.ClassDef) -> bool:
-    return derives_from(program, one, other) or derives_from(program, other, one)
-
-
-def derives_from(program: Program, definition: ast.ClassDef, base: ast.ClassDef, deepest: int = 4) -> bool:
-    """Whether a class is another one of the program, or derives from it."""
-    if definition is base or not deepest:
-        return definition is base
-    made = (each for one in definition.bases for each in alternatives(program.value(one)))
-    own = (each.node for each in made if isinstance(each, Defined))
-    return any(
-        isinstance(each, ast.ClassDef) and derives_from(program, each, base, deepest - 1) for each in own
-    )
-
-
-def class_around(node: ast.AST) -> ast.ClassDef | None:
-    """The class in whose method a node stands."""
-    function = scope_of(node).function
-    return None if function is None else class_of(function.node)
-
-
-def _outermost(program: Program, node: ast.expr) -> ast.expr | None:
-    """An expression with all around it that keeps its order: `list(...)`, a comprehension; None if sorted."""
-    while not is_cut_by_rank(program, node):
-        parent = parent_of(node)
-        around = parent_of(parent) if isinstance(parent, ast.Starred | ast.List) else None
-        sliced = isinstance(parent, ast.Subscript) and isinstance(parent.slice, ast.Slice)
-        if isinstance(parent, ast.Starred) and isinstance(around, ast.List | ast.Tuple):
-            node = around
-        elif isinstance(parent, ast.BinOp) and isinstance(parent.op, _JOINING):
-            node = parent
-        elif isinstance(around, ast.List | ast.Call) or (
-            sliced and node is not getattr(parent, "slice", None)
-        ):
-            assert isinstance(parent, ast.expr)
-            node = parent
-        elif (
-            isinstance(parent, ast.Attribute)
-            and parent.attr in _COPYING
-            and isinstance(outer := parent_of(parent), ast.Call)
-        ):
-            node = outer
-        elif isinstance(parent, ast.Call) and node in parent.args:
-            called = program.value(parent.func)
-            if isinstance(called, External) and called.name in ("sorted", "natsort.natsorted", "len"):
-                return None
-            if not isinstance(called, External) or called.name not in _KEEPING:
-                return node
-            node = parent
-        elif isinstance(parent, ast.comprehension) and parent.iter is node:
-            outer = parent_of(parent)
-            if not isinstance(outer, ast.ListComp | ast.GeneratorExp):
-                return node if isinstance(outer, ast.DictComp) else None
-            node = outer
-        else:
-            return node
-    return node
-
-
-def _sorts(use: ast.expr) -> bool:
-    """Whether a list is sorted or made alike on all ranks, or replaced by such a one, where it is read."""
-    for outer in ancestors(use):
-        if isinstance(outer, ast.Call):
-            if last_name(outer.func) in ("sort", "sorted", "natsorted", "min", "max", "argsort"):
-                return True
-            if makes_ranks_agree(outer):
-                return True
-        elif isinstance(outer, ast.stmt):
-            return False
-    return False

@@ -50,6 +50,10 @@ def batches_are_skipped_together(program: Program) -> Iterator[Finding]:
     if not loaders.calls or not loaders.is_data_parallel or may_be_evened(program):
         return
     for loop in loaders.training_loops:
+        if loop.run is not None and loop.run.step is not None:
+            given = {each.arg for each in loop.run.step.args.args[1:]}
+            for test, leaving in _own_exits(loaders, loop.run.step, given, _DEEPEST_STEP):
+                yield _skipping(test, leaving)
         if not isinstance(loop.node, ast.For) or not loop.ends_with_data:
             continue
         handing = _generator_of(program, loop.node.iter)
