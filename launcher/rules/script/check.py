@@ -52,11 +52,11 @@ from launcher.rules.script.data.samplers import (
 )
 from launcher.rules.script.data.shards import shards_are_equally_many
 from launcher.rules.script.data.skipped_batches import batches_are_skipped_together
-from launcher.rules.script.data.workers import (
+from launcher.rules.script.data.workers.worker_devices import workers_leave_the_devices_alone
+from launcher.rules.script.data.workers.worker_resources import (
     prefetched_batches_have_memory,
     workers_are_there,
     workers_have_cpus,
-    workers_leave_the_devices_alone,
 )
 from launcher.rules.script.findings import ScriptSubject
 from launcher.rules.script.starts import command_line, launches, strategies, topology
