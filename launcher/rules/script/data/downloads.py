@@ -454,7 +454,7 @@ def catches_missing_files(handler: ast.ExceptHandler) -> bool:
 def _differs(program: Program, call: ast.Call) -> bool:
     """Whether the path may differ between the ranks: a rank or a temporary folder is in it."""
     return any(
-        isinstance(part, ast.Name | ast.Attribute | ast.Call)
+        isinstance(part, ast.Name | ast.Attribute | ast.Call | ast.Subscript)
         and (
             isinstance(program.value(part), RankValue)
             or (program.qualified(part) or "").startswith(("tempfile.", "os.getpid", "uuid."))
