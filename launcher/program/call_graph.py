@@ -267,6 +267,10 @@ class CallGraph:
             yield from self._use(function, function, bound=False)
         elif isinstance(owner, ast.ClassDef) and name == "__init__":
             yield from self._named(owner.name, owner, function, bound=True)
+        elif isinstance(owner, ast.ClassDef) and name == "__post_init__":
+            made = self._named(owner.name, owner, function, bound=True)
+            yield from (each and replace(each, arguments=None) for each in made)
+            yield from self._methods(name, function)
         elif isinstance(owner, ast.ClassDef):
             yield from self._methods(name, function)
         else:

@@ -10,11 +10,13 @@ import re
 from collections.abc import Iterator
 
 from launcher.frozen import frozen
+from launcher.program.dataflow import origins
 from launcher.program.index import ancestors, is_main_guard, last_name, parent_of
 from launcher.program.objects.nodes import nodes_within
 from launcher.program.program import Program
+from launcher.program.ranks.reachability import surely_runs
 from launcher.program.spellings import NOT_WRITTEN, spellings
-from launcher.program.surroundings.options import as_attribute
+from launcher.program.surroundings.options import as_attribute, option_of
 from launcher.program.values import External
 
 CHANNEL_VARIABLE = "SM_CHANNEL_"
@@ -100,17 +102,69 @@ def _by_variable(program: Program, node: ast.Constant, variable: str) -> Iterato
         needed = isinstance(parent.ctx, ast.Load) and _is_sure(parent)
         yield ChannelRead(parent, key, key.lower(), needed, by_variable=True)
     else:
-        yield ChannelRead(node, key, key.lower(), _is_path_of(program, parent), by_variable=True)
+        needed = _is_demanded(program, node) or _is_path_of(program, parent)
+        yield ChannelRead(node, key, key.lower(), needed, by_variable=True)
+
+
+_VARIABLE_KEYWORDS = ("envvar", "env_var")
+"""How click, typer and configargparse are told the variable of an option."""
+
+
+def _is_demanded(program: Program, name: ast.Constant) -> bool:
+    """Whether who reads a variable ends without it: a required option, or a reader without a default."""
+    holder = parent_of(name)
+    call = parent_of(holder) if isinstance(holder, ast.keyword) else holder
+    if not isinstance(call, ast.Call) or not _is_sure(call):
+        return False
+    if isinstance(holder, ast.keyword):
+        required = next((each.value for each in call.keywords if each.arg == "required"), None)
+        left_open = [each for each in call.args[:1] if getattr(each, "value", None) is Ellipsis]
+        told = isinstance(required, ast.Constant) and required.value is True
+        return holder.arg in _VARIABLE_KEYWORDS and (told or bool(left_open))
+    reader = program.qualified(call.func) or ""
+    plain = call.args == [name] and not any(each.arg in ("default", None) for each in call.keywords)
+    return plain and reader.startswith(_READERS)
+
+
+_READERS = ("environs.Env", "environs.env", "decouple.config", "environ.Env")
+"""Libraries that raise an exception where a variable is not set and they are given no default."""
+
+_TAKING_PATHS = (
+    *("os.path.join", "pathlib.Path", "open", "os.listdir", "os.walk", "numpy.load", "numpy.memmap"),
+    *("torch.load", "datasets.load_from_disk", "pandas.read_csv", "pandas.read_parquet"),
+)
+"""What is given a path first, which None is not."""
 
 
 def _is_path_of(program: Program, read: ast.AST | None) -> bool:
-    """Whether `os.environ.get(...)` without a default is surely taken for a path, which None is not."""
+    """Whether `os.environ.get(...)` without a default is surely taken for a path, which None is not: where it
+    stands, or as a variable, an argument or the default of an option."""
     if not isinstance(read, ast.Call) or len(read.args) != 1 or read.keywords:
         return False
-    user = parent_of(read)
-    if not isinstance(user, ast.Call) or user.args[:1] != [read] or not _is_sure(read):
+    if program.qualified(read.func) not in ("os.environ.get", "os.getenv"):
         return False
-    return program.qualified(user.func) in ("os.path.join", "pathlib.Path", "open", "os.listdir")
+    user = parent_of(read)
+    if isinstance(user, ast.BinOp) and isinstance(user.op, ast.Add) and _is_sure(read):
+        return True
+    return any(
+        (call.args[0] is read and _is_sure(read))
+        or (_is_made_by(program, call.args[0], read) and surely_runs(program, call))
+        for call, _ in program.calls(*_TAKING_PATHS)
+        if call.args
+    )
+
+
+def _is_made_by(program: Program, path: ast.expr, read: ast.Call) -> bool:
+    """Whether a path is what is read, or the option of which that is the default, where the program surely
+    comes to that option."""
+    made = origins(program, path)
+    if made == (read,):
+        return True
+    for each in made:
+        option = option_of(program, each) if isinstance(each, ast.Attribute) else None
+        if option is not None and option.default is read and each is not None and surely_runs(program, each):
+            return True
+    return False
 
 
 def _is_sure(node: ast.AST) -> bool:
@@ -147,10 +201,14 @@ def _is_default_of_its_channel(read: ast.Call, default: ast.AST) -> bool:
     )
 
 
+_DECLARING = ("add_argument", "add", "option", "Option")
+"""What declares an option with argparse, configargparse, click and typer."""
+
+
 def option_with_default(node: ast.expr) -> str | None:
-    """The option whose default an expression is."""
+    """The option whose default, or whose variable, an expression is."""
     for outer in ancestors(node):
-        if isinstance(outer, ast.Call) and last_name(outer.func) == "add_argument":
+        if isinstance(outer, ast.Call) and last_name(outer.func) in _DECLARING:
             names = (each.value for each in outer.args if isinstance(each, ast.Constant))
             return next((as_attribute(str(each)) for each in names if str(each).startswith("-")), None)
         if isinstance(outer, ast.stmt):

@@ -37,7 +37,6 @@ from launcher.rules.script import (
     process_groups,
     processes,
 )
-from launcher.rules.script.configuration_files import words_of
 from launcher.rules.script.data.data_files import channels_are_there, listings_are_sorted
 from launcher.rules.script.data.downloads import one_rank_downloads
 from launcher.rules.script.data.epochs import samplers_know_the_epoch
@@ -52,15 +51,15 @@ from launcher.rules.script.data.samplers import (
 )
 from launcher.rules.script.data.shards import shards_are_equally_many
 from launcher.rules.script.data.skipped_batches import batches_are_skipped_together
-from launcher.rules.script.data.workers import (
+from launcher.rules.script.data.workers.worker_devices import workers_leave_the_devices_alone
+from launcher.rules.script.data.workers.worker_resources import (
     prefetched_batches_have_memory,
     workers_are_there,
     workers_have_cpus,
-    workers_leave_the_devices_alone,
 )
 from launcher.rules.script.findings import ScriptSubject
 from launcher.rules.script.starts import command_line, launches, strategies, topology
-from launcher.rules.script.starts.job_run import JobRun
+from launcher.rules.script.starts.job_run import JobRun, as_started
 from launcher.rules.script.states import kept_folders, loading, resuming, state_keys, writers
 from launcher.text.values import nearest
 
@@ -186,9 +185,7 @@ def check_script(subject: ScriptSubject) -> list[Finding]:
     What is wrong with the program where this job never comes, as behind an option that it does not give, is
     informational.
     """
-    variables = {name: str(value) for name, value in subject.job.environment.items()}
-    started = replace(subject.program, words=words_of(subject.job), variables=variables)
-    subject = replace(subject, program=started)
+    subject = replace(subject, program=as_started(subject.program, subject.job))
     program, truth = subject.program, JobRun(subject).truth
     findings = [
         _as_information(each, "; this job does not come here")

@@ -37,6 +37,8 @@ from launcher.program.surroundings.options import (
 )
 from launcher.program.surroundings.shell_starts import ShellSetting, ShellStarts
 from launcher.program.values import (
+    LIBRARY_TABLES,
+    RANK_VARIABLES,
     Constant,
     External,
     like,
@@ -168,7 +170,9 @@ def environment_holds_strings(program: Program) -> Iterator[Finding]:
     """A value that is surely no string, put into os.environ in any way: TypeError on every rank.
 
     Where a value's type is not sure, such as an option without a `type`, nothing is said; a warning where it
-    is that of an entry of a configuration, which a run may change.
+    is that of an entry of a configuration, which a run may change, and where it is None as a job does not set
+    the variable, or give the option, that it is taken from. Nor of what only a run without a launcher needs,
+    `os.environ.setdefault("RANK", 0)`.
 
     Bad: `os.environ["GPU_NUM_DEVICES"] = 4`. Good: `os.environ["GPU_NUM_DEVICES"] = "4"`.
     Source: Python's os.environ; the bad line stands in AWS's guide to Training Compiler.
@@ -178,10 +182,10 @@ def environment_holds_strings(program: Program) -> Iterator[Finding]:
         if _is_put_as_it_is(runs):
             yield from _entries_that_are_no_strings(files, runs, table)
     for change in changed_variables(program):
-        if change.as_text:
+        if change.as_text or _is_for_one_process(program, change):
             continue
         known = plain_type_of(program, change.value)
-        kind = known or _type_of_entry(program, change.value)
+        kind = known or _type_of_entry(program, change.value) or _none_of_job(program, change)
         if kind is None or kind == "str":
             continue
         written = file_of(change.value).source(change.value)
@@ -193,6 +197,23 @@ def environment_holds_strings(program: Program) -> Iterator[Finding]:
             severity=None if known else Severity.WARNING,
             fix=_as_string(change, kind),
         )
+
+
+def _is_for_one_process(program: Program, change: ChangedVariable) -> bool:
+    """Whether a variable is set only where no launcher has done so."""
+    of_launcher = change.name in RANK_VARIABLES or change.name in ("MASTER_ADDR", "MASTER_PORT")
+    return change.only_unset and of_launcher and not process_starts(program)
+
+
+def _none_of_job(program: Program, change: ChangedVariable) -> str | None:
+    """The type of None where every run of a job comes to a variable, and what it is set to is not given by
+    the job: another variable without a default, or an option."""
+    if program.variables is None or default_constant(program, change.value) != Constant(None):
+        return None
+    given_by_launchers = tuple(LIBRARY_TABLES["launcher_variables"])
+    if any(each.startswith(given_by_launchers) for each in variables_in(program, change.value)):
+        return None
+    return "NoneType" if is_set_in_every_run(program, change) else None
 
 
 def _is_put_as_it_is(runs: ast.AST) -> bool:
@@ -251,11 +272,16 @@ def caches_are_each_hosts_own(program: Program) -> Iterator[Finding]:
     Source: the sources of DISK002.
     """
     shared = "is on a file system that the hosts share: their ranks write and delete each other's entries"
-    for change in changed_variables(program):
-        place = text_by_default(program, change.value) if change.name in _COMPILERS | _HUBS else None
+    for change in (each for each in changed_variables(program) if each.name in _COMPILERS | _HUBS):
+        place = text_by_default(program, change.value)
         if place and _SHARED.fullmatch(place) and is_set_in_every_run(program, change):
             severity = None if change.name in _COMPILERS else Severity.INFO
             yield _finding(disk.SHARED_CACHE, change, f"{place!r} {shared}", severity)
+    for change, place in _set_by_files(program):
+        if change.name in _COMPILERS | _HUBS and _SHARED.fullmatch(place):
+            severity = None if change.name in _COMPILERS else Severity.INFO
+            yield _finding(disk.SHARED_CACHE, change, f"{place!r} {shared}", severity)
+    yield from _caches_of_the_job(program, shared)
     builds = [(call, argument_of(call, "build_directory")) for call, _ in program.calls(*_EXTENSIONS)]
     caches = [(call, argument_of(call, "d", 0)) for call, _ in program.calls("torch.hub.set_dir")]
     caches += [(call, argument_of(call, "cache_dir")) for file in program.files for call in file.calls]
@@ -264,6 +290,38 @@ def caches_are_each_hosts_own(program: Program) -> Iterator[Finding]:
         place = None if given is None else text_by_default(program, given)
         if place and _SHARED.fullmatch(place):
             yield finding_at(disk.SHARED_CACHE, call, f"{place!r} {shared}", severity=severity)
+
+
+_COMPILING = {
+    "TRITON_CACHE_DIR": ("torch.compile", "triton.jit"),
+    "TRITON_HOME": ("torch.compile", "triton.jit"),
+    "TORCHINDUCTOR_CACHE_DIR": ("torch.compile",),
+    "TORCH_EXTENSIONS_DIR": (*_EXTENSIONS, "deepspeed.initialize"),
+    "NUMBA_CACHE_DIR": ("numba.njit", "numba.jit"),
+}
+"""What makes the files that are kept below the folder of each variable."""
+
+
+def _caches_of_the_job(program: Program, shared: str) -> Iterator[Finding]:
+    """Where a program compiles what the environment of its job has it keep on a file system of all hosts."""
+    changed = {each.name for each in changed_variables(program)} if program.variables else set[str]()
+    for variable, place in (program.variables or {}).items():
+        if variable not in _COMPILING or variable in changed or not _SHARED.fullmatch(place):
+            continue
+        wanted = _COMPILING[variable]
+        uses = [
+            use
+            for last in {each.rpartition(".")[2] for each in wanted}
+            for file in program.mentioning(last)
+            for use in (*file.attributes.get(last, ()), *file.names.get(last, ()))
+            if program.qualified(use) in wanted
+        ]
+        if uses:
+            yield finding_at(
+                disk.SHARED_CACHE,
+                min(uses, key=lambda each: (str(file_of(each).path), each.lineno)),
+                f"what is compiled here is kept in {place!r} by the job's {variable}, which {shared}",
+            )
 
 
 def setting_findings(program: Program, change: ChangedVariable, value: str) -> Iterator[Finding]:
@@ -301,6 +359,11 @@ def _surely_set(program: Program) -> Iterator[tuple[ChangedVariable, str]]:
         value = default_constant(program, change.value)
         if value is not None and value.value not in (None, "") and is_set_in_every_run(program, change):
             yield change, str(value.value)
+    yield from _set_by_files(program)
+
+
+def _set_by_files(program: Program) -> Iterator[tuple[ChangedVariable, str]]:
+    """The variables that every run sets to the entries of a configuration file, with the values there."""
     files = program.analysis(ConfigurationFiles)
     for runs, table in _tables_put_into_environment(program) if files.are_read else ():
         if is_part_of_the_start(program, runs):

@@ -28,7 +28,7 @@ import json
 import re
 import shutil
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import date
 from functools import cache
 from itertools import takewhile
@@ -41,9 +41,9 @@ from launcher.jobs.load_job import load_job
 from launcher.planning.planner import plan_job
 from launcher.program.program import Program, read_program
 from launcher.rules.script.check import JOB_RULES, RULES
-from launcher.rules.script.configuration_files import words_of
 from launcher.rules.script.findings import ScriptSubject
 from launcher.rules.script.process_groups import GROUP_RULES
+from launcher.rules.script.starts.job_run import as_started
 from launcher.session.prepare_plan import source_of
 from tests.case_files import Part, read_parts
 
@@ -180,7 +180,7 @@ def _planned(job: Path, program: Program) -> ScriptSubject:
         today=date(2026, 11, 22),
     )
     spec = plan.spec or loaded.spec
-    return ScriptSubject(replace(program, words=words_of(spec)), spec, plan)
+    return ScriptSubject(as_started(program, spec), spec, plan)
 
 
 def rules_by_name() -> dict[str, Callable[[Any], Any]]:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
 from launcher.failure_modes import data
 from launcher.failure_modes.model import Finding, Fix, Severity, Stage
@@ -18,8 +20,10 @@ from launcher.program.index import (
 from launcher.program.objects.nodes import nodes_within
 from launcher.program.process_environment import is_for_one_host, started_commands
 from launcher.program.program import Program
+from launcher.program.ranks.reachability import surely_runs
 from launcher.program.ranks.training_loops import shares_its_result
 from launcher.program.surroundings.channels import (
+    CHANNEL_FOLDERS,
     CHANNEL_VARIABLE,
     channel_key,
     channel_reads,
@@ -30,6 +34,7 @@ from launcher.program.values import (
     Made,
     alternatives,
 )
+from launcher.rules.script.configuration_files import ConfigurationFiles, location_in_file
 from launcher.rules.script.data.downloads import short_name
 from launcher.rules.script.data.lists import class_around, derives_from, follow_list, sorts_by_time
 from launcher.rules.script.data.loaders import Loaders, is_numbered, subscript_by_index
@@ -38,6 +43,9 @@ from launcher.rules.script.data.shards import is_cut_by_rank
 from launcher.rules.script.findings import ScriptSubject, finding_at, related_at, wrap_node
 from launcher.rules.script.starts.job_run import given_option
 from launcher.text.values import nearest
+
+if TYPE_CHECKING:
+    from launcher.jobs.specification import JobSpec
 
 LISTINGS = (
     "os.listdir",
@@ -256,7 +264,9 @@ def channels_are_there(subject: ScriptSubject) -> Iterator[Finding]:
     `os.environ["SM_CHANNEL_TRAIN"]` without a channel `train` is a KeyError on every host, once they run. A
     path below /opt/ml/input/data that is not there is a warning, as the script may not come to it, and so is
     a channel that no text of the script, hyperparameter or argument names: every host downloads it for
-    nothing. Reads under a test or in a try statement, and options that the job gives, are left alone.
+    nothing. So too of a channel that an entry of a configuration file names, and of an option whose default
+    is None without it where that surely is taken for a path. Reads under a test or in a try statement, and
+    options that the job gives, are left alone.
 
     Bad: `parser.add_argument("--data", default=os.environ["SM_CHANNEL_TRAINING"])`, for a job with `train`
     Good: `parser.add_argument("--data", default=os.environ["SM_CHANNEL_TRAIN"])`
@@ -277,20 +287,23 @@ def channels_are_there(subject: ScriptSubject) -> Iterator[Finding]:
         if (
             read.key in there
             or not read.is_needed
-            or (not read.by_variable and option and given_option(subject.job, option) is not None)
+            or (
+                not isinstance(read.node, ast.Subscript)
+                and option
+                and given_option(subject.job, option) is not None
+            )
         ):
             continue
-        meant = nearest(read.name, list(job.inputs))
-        has = ", ".join(sorted(job.inputs)) or "none"
         what = "the variable is not set" if read.by_variable else "no such folder on the hosts"
         what = "KeyError" if isinstance(read.node, ast.Subscript) else what
         yield finding_at(
             data.CHANNELS_DIFFER,
             read.node,
-            f"the job has no channel `{read.name}` (it has {has}): {what}",
+            f"{_lacking(job, read.name)}: {what}",
             severity=None if read.by_variable else Severity.WARNING,
-            remedy=f"Did you mean `{meant[0]}`?" if meant else f"Add `inputs: {{{read.name}: s3://BUCKET}}`.",
+            remedy=_remedy(job, read.name),
         )
+    yield from _configured_channels(subject, there)
     if reads and not reads_any(program):
         texts = {text.lower() for text in _texts(subject)}
         for name in job.inputs:
@@ -307,6 +320,53 @@ def channels_are_there(subject: ScriptSubject) -> Iterator[Finding]:
                 )
 
 
+def _lacking(job: JobSpec, channel: str) -> str:
+    return f"the job has no channel `{channel}` (it has {', '.join(sorted(job.inputs)) or 'none'})"
+
+
+def _remedy(job: JobSpec, channel: str) -> str:
+    meant = nearest(channel, list(job.inputs))
+    return f"Did you mean `{meant[0]}`?" if meant else f"Add `inputs: {{{channel}: s3://BUCKET}}`."
+
+
+def _configured_channels(subject: ScriptSubject, there: set[str]) -> Iterator[Finding]:
+    """The channels that the job lacks and an entry of a configuration file names, which the program surely
+    reads: by its folder, or as `${oc.env:SM_CHANNEL_TRAIN}`."""
+    program, job = subject.program, subject.job
+    files = program.analysis(ConfigurationFiles)
+    if not any(_CHANNEL.search(each) for each in files.texts()):
+        return
+    reported = set[object]()
+    for node in (each for file in program.files for each in nodes_within(file.tree)):
+        if not isinstance(node, ast.Attribute | ast.Subscript) or not isinstance(node.ctx, ast.Load):
+            continue
+        entry = files.entry(node, program.words or ())
+        if entry is None or not entry.is_chosen or len(entry.values) != 1 or not entry.sources:
+            continue
+        named = _CHANNEL.match(str(entry.values[0]))
+        channel = named and (named["folder"] or named["variable"].lower())
+        if channel is None or channel_key(channel) in there or entry.sources[0] in reported:
+            continue
+        if surely_runs(program, node):
+            reported.add(entry.sources[0])
+            by_variable = bool(named and named["variable"])
+            what = "the variable is not set" if by_variable else "no such folder on the hosts"
+            yield data.CHANNELS_DIFFER.finding(
+                Stage.SCRIPT,
+                f"{_lacking(job, channel)}: {what}",
+                remedy=_remedy(job, channel),
+                severity=None if by_variable else Severity.WARNING,
+                location=location_in_file(*entry.sources[0]),
+                subject=".".join(entry.sources[0][1]),
+            )
+
+
+_CHANNEL = re.compile(
+    rf"{CHANNEL_FOLDERS}/(?P<folder>[\w.-]+)|\$\{{oc\.env:{CHANNEL_VARIABLE}(?P<variable>\w+)\}}"
+)
+"""How a configuration file names a channel, or its variable without a default."""
+
+
 def _texts(subject: ScriptSubject) -> Iterator[str]:
     """All that could name a channel: texts of the script, and what the job gives it."""
     for file in subject.program.files:
@@ -314,4 +374,5 @@ def _texts(subject: ScriptSubject) -> Iterator[str]:
             if isinstance(node, ast.Constant) and isinstance(node.value, str):
                 yield node.value
     job = subject.job
+    yield from subject.program.analysis(ConfigurationFiles).texts()
     yield from map(str, (*job.hyperparameters.values(), *job.code.arguments, *job.environment.values()))

@@ -10,7 +10,7 @@ from launcher.failure_modes import data
 from launcher.failure_modes.model import Finding, Related, Severity, Stage
 from launcher.failure_modes.registry import finds
 from launcher.program.call_graph import CallSite
-from launcher.program.dataflow import all_arguments, argument_of, origins, parts_of
+from launcher.program.dataflow import all_arguments, argument_of, given_argument, origins, parts_of
 from launcher.program.index import (
     FunctionNode,
     ancestors,
@@ -27,9 +27,8 @@ from launcher.program.program import Program, joining_calls
 from launcher.program.ranks.guards import Guards, branches_leaving_before, is_in_body
 from launcher.program.ranks.participants import Participants
 from launcher.program.ranks.reachability import Reachability
-from launcher.program.ranks.truths import Guard
+from launcher.program.ranks.truths import Guard, negate
 from launcher.program.ranks.uniformity import Uniformity
-from launcher.program.spellings import spelled_commands
 from launcher.program.surroundings.options import DefaultRun
 from launcher.program.values import (
     PROGRESS_BARS,
@@ -38,6 +37,7 @@ from launcher.program.values import (
     External,
     Instance,
     Made,
+    RankKind,
     RankValue,
     Value,
     alternatives,
@@ -45,8 +45,9 @@ from launcher.program.values import (
     like,
 )
 from launcher.rules.script.data.by_libraries import is_hook_of_all, trainers_of_several
+from launcher.rules.script.data.commands import fetches_by_command
 from launcher.rules.script.data.lists import class_around
-from launcher.rules.script.data.loaders import names_in
+from launcher.rules.script.data.loaders import Loaders, names_in
 from launcher.rules.script.default_values import default_constant
 from launcher.rules.script.findings import (
     finding_at,
@@ -180,13 +181,13 @@ def fetches(program: Program) -> Iterator[tuple[ast.Call, str]]:
     """What writes files that it downloads, copies or unpacks, and by what."""
     yield from program.calls(*FETCHING)
     for call, name in program.calls(*COMMANDS):
-        yield from ((each, name) for each, run in _runs(program, call) if _fetches_by_command(program, run))
+        yield from ((each, name) for each, run in _runs(program, call) if fetches_by_command(program, run))
     yield from ((call, "a download") for call in _writes_of_urls(program))
     yield from ((call, ast.unparse(call.func)) for call in _processed_datasets(program))
     yield from _told_to_download(program)
     for file in program.files:
         for call in file.calls:
-            download = argument_of(call, "download")
+            download = given_argument(program, call, "download")
             absent = isinstance(download, ast.UnaryOp) and program.qualified(download.operand) in EXISTENCE
             if download is not None and (absent or default_constant(program, download) == Constant(True)):
                 names = [_dataset_of(program, each) for each in alternatives(program.value(call.func))]
@@ -279,27 +280,6 @@ def _runs(program: Program, call: ast.Call) -> Iterator[tuple[ast.Call, ast.Call
         given = site.given(parameter)
         if given is not None:
             yield site.call, like(site.call, ast.Call(call.func, [given], []))
-
-
-def _fetches_by_command(program: Program, call: ast.Call) -> bool:
-    """Whether a command that is run writes files, alone or behind a pipe: `aws s3 cp s3://...`, `tar xf`."""
-    words = next(iter(spelled_commands(program, call)), [])
-    ends = [number for number, word in enumerate(words) if word in ("|", "&&", ";")]
-    begins = [0, *(each + 1 for each in ends)]
-    return any(_writes_files(words[one:end]) for one, end in zip(begins, [*ends, len(words)], strict=True))
-
-
-def _writes_files(words: list[str]) -> bool:
-    match words:
-        case ["tar", flags, *_]:
-            return "x" in flags
-        case ["unzip" | "wget" | "gdown", *_]:
-            return True
-        case ["curl", *given]:
-            return any(each in given for each in ("-o", "-O", "--output"))
-        case ["aws", "s3", "cp" | "sync", source, *_]:
-            return source.startswith("s3:")
-    return False
 
 
 def _writes_of_urls(program: Program) -> Iterator[ast.Call]:
@@ -474,7 +454,7 @@ def catches_missing_files(handler: ast.ExceptHandler) -> bool:
 def _differs(program: Program, call: ast.Call) -> bool:
     """Whether the path may differ between the ranks: a rank or a temporary folder is in it."""
     return any(
-        isinstance(part, ast.Name | ast.Attribute | ast.Call)
+        isinstance(part, ast.Name | ast.Attribute | ast.Call | ast.Subscript)
         and (
             isinstance(program.value(part), RankValue)
             or (program.qualified(part) or "").startswith(("tempfile.", "os.getpid", "uuid."))
@@ -514,12 +494,21 @@ class _Paths:
         )
 
     def is_guarded(self, call: ast.Call) -> bool:
-        """Whether a call stands where some ranks come alone."""
-        return any(
-            isinstance(outer, ast.If | ast.IfExp)
-            and isinstance(self.program.analysis(Guards).truth(outer.test), Guard)
-            for outer in ancestors(call)
-        )
+        """Whether a call stands where some ranks come alone, before the others."""
+        inner: ast.AST = call
+        for outer in ancestors(call):
+            if isinstance(outer, ast.If | ast.IfExp) and inner is not outer.test:
+                guarded = isinstance(self.program.analysis(Guards).truth(outer.test), Guard)
+                if guarded and not self._is_for_nearly_all(outer, inner) and not _waits_in_arm(outer, inner):
+                    return True
+            inner = outer
+        return False
+
+    def _is_for_nearly_all(self, branch: ast.If | ast.IfExp, inner: ast.AST) -> bool:
+        """Whether every rank of a host but one comes to this arm of a branch."""
+        guard = self.program.analysis(Guards).truth(branch.test)
+        arm = guard if is_in_body(branch, inner) or guard is None else negate(guard)
+        return isinstance(arm, Guard) and arm.outside and _is_of_one(arm)
 
     def is_run_by_all(self, call: ast.Call) -> bool:
         """Whether a call is surely run by every rank, all at the same time."""
@@ -552,7 +541,7 @@ class _Paths:
         if not all(map(self.program.analysis(Participants).keeps_every_rank, decorators)):
             return False
         sites = self.program.evaluation.callers.call_sites(function)
-        calls: list[ast.expr] = [site.call for site in sites or ()]
+        calls: list[ast.expr] = [*(site.call for site in sites or ()), *self._readers(function)]
         if not sites and is_property(function):
             calls = [*_reads_of_property(self.program, function)]
         if sites is None and getattr(function, "name", "") == "__init__":
@@ -560,6 +549,17 @@ class _Paths:
             made = getattr(class_of(function), "name", "")
             calls = [each for file in self.program.files for each in file.names.get(made, ())]
         return any(each in self.spawns or self._reached(each, seen, depth + 1) for each in calls)
+
+    def _readers(self, method: FunctionNode) -> Iterator[ast.expr]:
+        """Where samplers and loaders are made of a dataset of the program, one of whose methods they call."""
+        owner = class_of(method)
+        if owner is None or getattr(method, "name", "") not in _CALLED_BY_LOADERS:
+            return
+        loaders = self.program.analysis(Loaders)
+        for call in (*loaders.samplers, *loaders.calls):
+            dataset = loaders.given(call, "dataset")
+            if dataset is not None and Made(owner) in alternatives(self.program.value(dataset)):
+                yield call
 
     def _is_open(self, node: ast.expr, fetching: Collection[ast.AST]) -> bool:
         """Whether nothing within its function may hold some ranks back from a node, or let one go first."""
@@ -571,6 +571,7 @@ class _Paths:
                 isinstance(outer, ast.If | ast.IfExp)
                 and inner is not outer.test
                 and not self._is_alike(outer.test)
+                and (not self._is_for_nearly_all(outer, inner) or _waits_in_arm(outer, inner))
             ):
                 return False
             if isinstance(outer, ast.With) and not all(self._is_harmless(each) for each in outer.items):
@@ -697,10 +698,11 @@ class _Paths:
         names = {getattr(each, "name", None) for each in fetching}
         names |= {getattr(class_around(each), "name", None) for each in fetching}
         names = (names | self.makers) - {None}
-        file = scope_of(node).file
+        file, around = scope_of(node).file, set(ancestors(node))
         return any(
             isinstance(branch, ast.If)
             and branch.lineno < node.lineno
+            and branch not in around
             and scope_of(branch) is scope_of(node)
             and not isinstance(self.program.analysis(Guards).truth(branch.test), bool)
             and not self._is_alike(branch.test)
@@ -712,10 +714,31 @@ class _Paths:
         """Whether a branch ends its function, or is for some ranks alone, which wait or may fetch files."""
         nodes = list(ast.walk(branch))
         called = [last_name(each.func) or "" for each in nodes if isinstance(each, ast.Call)]
-        guarded = isinstance(self.program.analysis(Guards).truth(branch.test), Guard)
+        guard = self.program.analysis(Guards).truth(branch.test)
+        guarded = isinstance(guard, Guard)
         parting = any(each in names or _PARTING.search(each) for each in called)
+        if isinstance(guard, Guard) and not guard.outside and _is_of_one(guard) and not branch.orelse:
+            # Where one rank only waits for the others, these come all at once.
+            guarded = not called or not all(map(_WAITING.search, called))
         return (guarded and parting) or any(isinstance(each, ast.Return) for each in nodes)
 
+
+def _waits_in_arm(branch: ast.If | ast.IfExp, inner: ast.AST) -> bool:
+    """Whether ranks wait for others in their arm of a branch, before they come to a part of it."""
+    arm = branch.body if is_in_body(branch, inner) else branch.orelse
+    before = arm[: arm.index(inner)] if isinstance(arm, list) and isinstance(inner, ast.stmt) else []
+    called = (each for one in before for each in ast.walk(one) if isinstance(each, ast.Call))
+    return any(_WAITING.search(last_name(each.func) or "") for each in called)
+
+
+def _is_of_one(guard: Guard) -> bool:
+    """Whether a guard parts one rank, of all or of a host, from the others."""
+    of_processes = guard.kind in (RankKind.GLOBAL, RankKind.LOCAL)
+    return of_processes and guard.exact and guard.members is not None and len(guard.members) == 1
+
+
+_CALLED_BY_LOADERS = frozenset({"__len__", "__getitem__", "__getitems__", "__iter__"})
+_WAITING = re.compile(r"barrier|wait|sleep")
 
 _OF_SOME_PROCESSES = re.compile(
     r"(?i)rank|main|master|lead|chief|head|first|primary|local|node|root|zero|proc|worker|dist|world|coord"

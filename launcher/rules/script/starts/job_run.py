@@ -6,6 +6,7 @@ import ast
 import operator
 import sys
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, TypeVar, cast
 
 from launcher.cluster.instances import instance_facts
@@ -26,6 +27,7 @@ from launcher.program.index import (
     statement_of,
 )
 from launcher.program.process_environment import changed_variables, count_on_host
+from launcher.program.program import Program
 from launcher.program.ranks.reachability import Reachability, never_runs
 from launcher.program.surroundings.options import (
     SET_ANYWAY,
@@ -78,6 +80,14 @@ _ORDERS: Mapping[type[ast.cmpop], Callable[[int, int], bool]] = {
     ast.Lt: operator.lt,
     ast.LtE: operator.le,
 }
+
+
+def as_started(program: Program, job: JobSpec) -> Program:
+    """A program with the words and the environment variables that a job gives it."""
+    # That a secret's value is a text is all that is known of it.
+    variables = dict.fromkeys(job.secrets, "a secret")
+    variables |= {name: str(value) for name, value in job.environment.items()}
+    return replace(program, words=words_of(job), variables=variables)
 
 
 class JobRun:
