@@ -31,6 +31,7 @@ from launcher.program.index import (
     parent_of,
     scope_of,
 )
+from launcher.program.objects.hooks import called_on_exceptions
 from launcher.program.program import Program
 from launcher.program.ranks.collective_calls import SHARDED_FORWARD, CollectiveRun
 from launcher.program.ranks.divergence import (
@@ -101,7 +102,8 @@ def collectives_are_run_by_every_rank(program: Program) -> Iterator[Finding]:
 
 @finds(Stage.SCRIPT, ddp.COLLECTIVE_IN_EXCEPTION_HANDLER)
 def no_collectives_in_exception_handlers(program: Program) -> Iterator[Finding]:
-    """A collective in an `except` or `finally` block or an `__exit__`, to which ranks come one by one.
+    """A collective in an `except` or `finally` block or an `__exit__`, to which ranks come one by one, or in
+    what a library calls where an exception was raised.
 
     The rank that raised waits in it for the others, which are in another collective or at their end: the
     error that began it is seen only when the timeout has passed. Silent where all ranks come there: by an
@@ -120,8 +122,8 @@ def no_collectives_in_exception_handlers(program: Program) -> Iterator[Finding]:
         yield finding_at(
             ddp.COLLECTIVE_IN_EXCEPTION_HANDLER,
             run.node,
-            f"{_what(run)} in the `{handled.block}` block of line {handled.line}: a rank that comes here by "
-            "an exception waits for ranks that do not come, until the timeout",
+            f"{_what(run)} in {handled.place}: a rank that comes here by an exception waits for ranks that "
+            "do not come, until the timeout",
             related=_origin(run),
             severity=None if handled.others_wait else Severity.INFO,
         )
@@ -221,14 +223,13 @@ def _origin(run: CollectiveRun) -> list[Related]:
 
 @frozen
 class _Handled:
-    """A collective that surely runs in a block of a `try` (`except` or `finally`), and that block's line.
+    """A collective that surely runs where an exception leads, and that place: the `except` block of a line.
 
-    `others_wait` says that the `try` itself runs collectives, in which the other ranks are.
+    `others_wait` says that the other ranks are in collectives meanwhile, such as those of the `try` itself.
     """
 
     run: CollectiveRun
-    block: str
-    line: int
+    place: str
     others_wait: bool
 
 
@@ -245,7 +246,7 @@ def _in_handlers(program: Program) -> Iterator[_Handled]:
                     if not _alike(handler.type):
                         for run in collectives_run_by(program, handler.body):
                             if not _tries_again(program, run):
-                                yield _Handled(run, "except", handler.lineno, others_wait)
+                                yield _Handled(run, _block("except", handler), others_wait)
                 yield from _in_last_block(program, statement, statement.finalbody, waited, "finally")
         for definition in file.classes:
             for each in definition.body:
@@ -254,7 +255,16 @@ def _in_handlers(program: Program) -> Iterator[_Handled]:
                     yield from _in_last_block(program, each, each.body, waited, "__exit__")
                     for failed in (one for one in each.body if _asks_for_exception(one, each)):
                         for run in collectives_run_by(program, failed.body):
-                            yield _Handled(run, "__exit__", failed.lineno, bool(waited))
+                            yield _Handled(run, _block("__exit__", failed), bool(waited))
+
+        for function in called_on_exceptions(file, program.value):
+            named = "what" if isinstance(function, ast.Lambda) else f"`{function.name}`, which"
+            for run in program.analysis(FunctionSummaries).summary(function).must:
+                yield _Handled(run, f"{named} is called where an exception was raised", True)
+
+
+def _block(kind: str, statement: ast.ExceptHandler | ast.stmt) -> str:
+    return f"the `{kind}` block of line {statement.lineno}"
 
 
 def _others_go_on(program: Program, statement: ast.Try | ast.TryStar) -> bool:
@@ -288,7 +298,7 @@ def _in_last_block(
             continue
         tests += [each.test for each in leaving if each.lineno < run.node.lineno]
         if not any(last_name(each) in ended for test in tests for each in ast.walk(test)):
-            yield _Handled(run, name, block[0].lineno, True)
+            yield _Handled(run, _block(name, block[0]), True)
 
 
 def _asks_for_exception(statement: ast.stmt, leave: ast.FunctionDef) -> TypeGuard[ast.If]:
