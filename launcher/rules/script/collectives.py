@@ -14,13 +14,6 @@ from launcher.failure_modes import checkpoints, ddp
 from launcher.failure_modes.model import Finding, Related, Severity, Stage
 from launcher.failure_modes.registry import finds
 from launcher.frozen import frozen
-from launcher.program.dataflow import (
-    argument_of,
-    calls_that_may_make,
-    origins,
-    parts_of,
-    unmoved,
-)
 from launcher.program.index import (
     FunctionNode,
     ancestors,
@@ -28,7 +21,6 @@ from launcher.program.index import (
     file_of,
     last_name,
     parameters_of,
-    parent_of,
     scope_of,
 )
 from launcher.program.objects.hooks import called_on_exceptions
@@ -41,17 +33,12 @@ from launcher.program.ranks.divergence import (
     may_run_collectives,
 )
 from launcher.program.ranks.guards import Guards, ends_block
-from launcher.program.ranks.model_averaging import reduces_by_hand
 from launcher.program.ranks.training_loops import Loop, calls_in, runs_wrapped_model
 from launcher.program.ranks.truths import Guard
 from launcher.program.values import (
-    DDP,
-    UNKNOWN,
     Defined,
-    Made,
 )
 from launcher.rules.script.findings import finding_at, move_to_every_rank, related_at
-from launcher.rules.script.gradients import REDUCING
 
 _ALIKE = frozenset(
     {
@@ -359,79 +346,3 @@ def _alike(caught: ast.expr | None) -> bool:
     if caught is None:
         return False
     return all(last_name(each) in _ALIKE for each in getattr(caught, "elts", [caught]))
-
-
-# What is trained beside a DDP model, and not wrapped.
-
-
-_OPTIMIZERS = ("Adam", "AdamW", "SGD", "RMSprop", "RAdam", "NAdam", "Adamax", "Adagrad")
-
-
-@finds(Stage.SCRIPT, ddp.GRADIENTS_NOT_REDUCED)
-def every_trained_model_is_wrapped(program: Program) -> Iterator[Finding]:
-    """A model that the optimizer of a DDP model trains beside it, and that nobody wraps.
-
-    Its gradients are never reduced: the ranks' copies drift apart. A warning. Silent where it may be part of
-    a wrapped one, is put into anything that hints at a reduction, or knows the ranks itself.
-
-    Bad: `net = DDP(net)` and `Adam([*net.parameters(), *head.parameters()])`. Good: `head = DDP(head)`, too.
-    Source: torch's DDP documentation.
-    """
-    wrappers = [call for call, _ in program.calls(DDP)]
-    held = {each for call in wrappers for part in call.args[:1] for each in _made_of(program, part)}
-    for name in _OPTIMIZERS if wrappers and not reduces_by_hand(program) else ():
-        for call, _ in program.calls(f"torch.optim.{name}"):
-            params = argument_of(call, "params", 0)
-            parts = () if params is None else parts_of(program, params)
-            asked = [each.func for each in parts if isinstance(each, ast.Call)]
-            owners = [
-                each.value for each in asked if isinstance(each, ast.Attribute) if each.attr == "parameters"
-            ]
-            if not any(calls_that_may_make(program, each, DDP) for each in owners):
-                continue
-            for model in (each for each in owners if isinstance(each, ast.Name)):
-                if not held & {*_made_of(program, model)} and _is_trained_alone(program, model):
-                    yield finding_at(
-                        ddp.GRADIENTS_NOT_REDUCED,
-                        model,
-                        f"nobody wraps `{model.id}`, which this optimizer trains beside a DDP model: its "
-                        "gradients are not reduced, and the ranks' copies drift apart",
-                        severity=Severity.WARNING,
-                        remedy=f"Wrap it, too: `{model.id} = DistributedDataParallel({model.id})`.",
-                        related=[related_at(each, "made here") for each in _made_of(program, model)],
-                    )
-
-
-def _made_of(program: Program, model: ast.expr) -> list[ast.expr]:
-    """The calls that make a model, without what moves it to a device."""
-    return [unmoved(each) for each in origins(program, model) if each is not None]
-
-
-def _is_trained_alone(program: Program, model: ast.Name) -> bool:
-    """Whether a variable surely holds a module of the program that is called, and is no part of another."""
-    value, scope = program.value(model), scope_of(model).holder_of(model.id)
-    if not isinstance(value, Made) or not program.evaluation.attributes.member_of(
-        value.definition, "forward"
-    ):
-        return False
-    words = {each.id for each in ast.walk(value.definition) if isinstance(each, ast.Name)}
-    if any(hint in word.lower() for word in words for hint in ("rank", "dist", "world")):
-        return False
-    is_called = False
-    for use in file_of(model).names.get(model.id, ()):
-        if scope_of(use).holder_of(model.id) is not scope:
-            continue
-        outer = parent_of(use)
-        while isinstance(outer, ast.List | ast.Tuple | ast.keyword):
-            outer = parent_of(outer)
-        if isinstance(outer, ast.Call) and outer.func is not use:
-            given = program.value(outer.func)
-            is_class = isinstance(given, Defined) and isinstance(given.node, ast.ClassDef)
-            if is_class or given is UNKNOWN or REDUCING.search((last_name(outer.func) or "").lower()):
-                return False
-        is_called |= isinstance(outer, ast.Call) and outer.func is use
-        is_called |= isinstance(outer, ast.Attribute) and outer.attr == "forward"
-    return is_called
-
-
-WRAPPING_RULES = (every_trained_model_is_wrapped,)
