@@ -394,6 +394,8 @@ def steps_use_synchronised_gradients(program: Program) -> Iterator[Finding]:
             always = isinstance(parent_of(call), ast.withitem)
             block = next(iter(_blocks_entered(call)), None)
             if block is None:
+                if _is_entered_behind_forward(program, call):
+                    yield _holds_nothing_back(call)
                 continue
             inside = [
                 each for each in file.calls if block in ancestors(each) and scope_of(each) is scope_of(call)
@@ -412,14 +414,30 @@ def steps_use_synchronised_gradients(program: Program) -> Iterator[Finding]:
                     related=[related_at(call, "gradients stay on their rank from here on")],
                 )
             elif step is None and _is_backward_alone(program, call, inside):
-                yield finding_at(
-                    ddp.ACCUMULATION_OR_CLIPPING_WRONG,
-                    call,
-                    "the forward pass is not inside this no_sync(): DDP decides in forward whether the next "
-                    "backward sends gradients, so that they are sent at every micro-batch all the same",
-                    remedy="Put the forward pass into the `with` as well.",
-                    severity=Severity.WARNING,
-                )
+                yield _holds_nothing_back(call)
+
+
+def _holds_nothing_back(call: ast.Call) -> Finding:
+    return finding_at(
+        ddp.ACCUMULATION_OR_CLIPPING_WRONG,
+        call,
+        "the forward pass is not inside this no_sync(): DDP decides in forward whether the next backward "
+        "sends gradients, so that they are sent at every micro-batch all the same",
+        remedy="Enter it before the forward pass.",
+        severity=Severity.WARNING,
+    )
+
+
+def _is_entered_behind_forward(program: Program, call: ast.Call) -> bool:
+    """Whether a stack of contexts enters a DDP model's no_sync() between its forward and backward passes."""
+    owner, entering = getattr(call.func, "value", None), parent_of(call)
+    is_entered = isinstance(entering, ast.Call) and last_name(entering.func) == "enter_context"
+    if owner is None or not is_entered or not calls_that_may_make(program, owner, DDP):
+        return False
+    beside = calls_beside(call)
+    forward = [each.lineno for each in beside if ast.dump(each.func) == ast.dump(owner)]
+    backward = [each.lineno for each in beside if last_name(each.func) == "backward"]
+    return bool(forward) and max(forward) < call.lineno < min(backward, default=0)
 
 
 def _blocks_entered(call: ast.Call) -> Iterator[ast.With]:
