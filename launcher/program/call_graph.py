@@ -38,6 +38,7 @@ from launcher.program.index import (
 )
 from launcher.program.objects.bound_arguments import bind_arguments
 from launcher.program.objects.empty_methods import does_nothing
+from launcher.program.objects.hooks import handed_to_hook
 from launcher.program.values import (
     UNKNOWN,
     Constant,
@@ -723,7 +724,7 @@ class ParameterEvaluator:
         if is_launched(function) and positional_of(function)[:1] == [parameter]:
             return _SPAWNED
         if not (calls := self.callers.call_sites(function)):
-            return declared
+            return handed_to_hook(function, parameter, self.value_of) if declared is UNKNOWN else declared
         found = joined(
             call.values[parameter.arg] if parameter.arg in call.values else self._given(call, parameter)
             for call in calls

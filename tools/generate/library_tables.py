@@ -68,6 +68,13 @@ def _group_position(written: str) -> int | None:
     return None if written == "by_keyword" else int(written)
 
 
+def _by_position(value: object) -> Meanings:
+    if not isinstance(value, dict):
+        raise LibraryTableError("must have a list for each class")
+    for holder, names in value.items():
+        yield holder, [name for name, _ in _names(names)]
+
+
 _rank_kinds = _by_kind("global", "local", "node", "coordinate", "world")
 _one_rank = _by_kind("global", "local", "last")
 _owners = _by_kind(*(each.name for each in LoaderOwner))
@@ -113,6 +120,12 @@ KEYS: Mapping[str, tuple[Callable[[object], Meanings], str]] = {
     "accelerator_devices": (_names, "What gives the accelerator of a process, read or called."),
     "lazy_datasets": (_names, "Libraries whose datasets run their stages' functions where they are read."),
     "host_loaders": (_names, "What shares the workers that it is told among the processes of a host."),
+    "hook_parameters": (
+        _by_position,
+        "What a library hands the hooks of a class behind `self`; empty where that may be anything.",
+    ),
+    "exception_hooks": (_names, "Methods that a library calls on the rank that raised an exception, alone."),
+    "exception_events": (_names, "Events whose handlers a library calls on the rank that raised, alone."),
     "owner_by_call": (_owners, "The calls by which a library takes the objects that are its arguments."),
     "owner_by_class": (_owners, "The classes whose own methods make objects for a library."),
     "distributed_imports": (_names, "What only programs import that are meant for several processes."),

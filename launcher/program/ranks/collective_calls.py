@@ -36,6 +36,7 @@ from launcher.program.index import (
 from launcher.program.objects.bound_arguments import bind_arguments
 from launcher.program.objects.handed_back import is_context_manager, is_run_in_thread
 from launcher.program.program import Program
+from launcher.program.ranks.metrics import METRIC_CALLS, reduces_metrics
 from launcher.program.ranks.sharded_models import Gathering, ShardedModels
 from launcher.program.ranks.truths import Guard
 from launcher.program.surroundings.sharding import Sharding
@@ -170,18 +171,12 @@ class CollectiveCalls:
         collective = COLLECTIVES.get(
             name or (_OF_ONE_LIBRARY.get(named, "") if value is Nothing.UNKNOWN else "")
         )
-        if name is not None and name.startswith("torchmetrics.") and name.endswith(".compute"):
-            collective = _METRIC if self._syncs_metric(call) else None
+        if name is not None and reduces_metrics(self.program, call, name):
+            collective = Collective(name, name.rpartition(".")[2])
         if collective is None or not communicates(self.program, call, collective):
             return None
         known, ranks = self._group(call, collective, environment)
         return CollectiveRun(collective, call, call, ranks, known)
-
-    def _syncs_metric(self, compute: ast.Call) -> bool:
-        """Whether a metric asks all ranks for what they have seen, which is the default of torchmetrics."""
-        owner = compute.func.value if isinstance(compute.func, ast.Attribute) else compute
-        made = self.program.value(owner)
-        return isinstance(made, Instance) and argument_of(made.call, "sync_on_compute") is None
 
     def _reduces(self, loss: ast.expr, depth: int) -> bool:
         """Whether a loss comes from a call of a model whose gradients the ranks reduce together."""
@@ -719,8 +714,6 @@ _OF_ONE_LIBRARY: Mapping[str | None, str] = {
 }
 """Methods that no other library's objects have: whose is known where nobody knows the object."""
 
-_METRIC = Collective("torchmetrics.Metric.compute", "compute")
-
 BACKWARD = Collective("torch.Tensor.backward", "backward")
 """The backward pass of a loss that comes from a model whose gradients all ranks reduce."""
 
@@ -734,7 +727,7 @@ def collective_last_names(modules: Iterable[str]) -> set[str]:
 
 
 _LAST_NAMES: dict[str, set[str]] = {}
-for _collective_name in (*COLLECTIVES, BACKWARD.name, _METRIC.name):
+for _collective_name in (*COLLECTIVES, BACKWARD.name, *METRIC_CALLS):
     _LAST_NAMES.setdefault(_collective_name.partition(".")[0], set()).add(_collective_name.rpartition(".")[2])
 
 

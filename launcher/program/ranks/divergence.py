@@ -143,10 +143,19 @@ class FunctionSummaries:
             uses = [use for file in self.program.mentioning(name) for use in file.names.get(name, ())]
             own: list[ast.expr] = [use for use in uses if self.program.value(use) == Defined(made)]
             own = [function] if isinstance(function, ast.Lambda) else own
-            found = [guards.guard_of_choice(use, self._answers) for use in own]
-            must = self.summary(function).must if found else ()
-            if must and found[0] is not None and None not in found and must[0].concerns(found[0]):
-                yield Divergence(must[0], found[0])
+            for chosen in (own, [*self._reads_of(function)]):
+                found = [guards.guard_of_choice(use, self._answers) for use in chosen]
+                must = self.summary(function).must if found else ()
+                if must and found[0] is not None and None not in found and must[0].concerns(found[0]):
+                    yield Divergence(must[0], found[0])
+
+    def _reads_of(self, method: FunctionNode) -> Iterator[ast.expr]:
+        """Where a method of an object is read, to be called or kept: `{0: self.publish}`."""
+        name = getattr(method, "name", "")
+        for file in self.program.mentioning(name) if class_of(method) is not None else ():
+            for use in file.attributes.get(name, ()):
+                if getattr(self.program.value(use), "node", None) is method:
+                    yield use
 
     def _answers(self, other: ast.expr) -> bool:
         """Whether what the other ranks choose may run collectives, too."""

@@ -84,6 +84,21 @@ def is_in_body(branch: ast.If | ast.IfExp, inner: ast.AST) -> bool:
     return any(each is inner for each in body) if isinstance(body, list) else body is inner
 
 
+def _entries_of(
+    table: ast.Dict | ast.List | ast.Tuple, evaluated: Callable[[ast.expr], Value]
+) -> dict[object, ast.expr] | None:
+    """The entries of a table that is written out, by literal keys or places; None where one has another."""
+    if not isinstance(table, ast.Dict):
+        return (
+            None
+            if any(isinstance(each, ast.Starred) for each in table.elts)
+            else {**dict(enumerate(table.elts))}
+        )
+    keys = [None if each is None else evaluated(each) for each in table.keys]
+    literals = [each.value for each in keys if isinstance(each, Constant)]
+    return dict(zip(literals, table.values, strict=True)) if len(literals) == len(keys) else None
+
+
 _GROWING = frozenset({"append", "add", "insert", "extend"})
 _DEEPEST_TEST = 25
 """So many tests within tests; what is nested deeper is unknown."""
@@ -189,6 +204,8 @@ class Guards:
         is_class = isinstance(getattr(self.evaluation.value(use), "node", None), ast.ClassDef)
         inner: ast.AST = made if is_class and isinstance(made, ast.Call) and made.func is use else use
         outer = parent_of(inner)
+        if (found := self._guard_of_entry(inner, answers)) is not None:
+            return found
         while isinstance(outer, ast.List | ast.Tuple):
             inner, outer = outer, parent_of(outer)
         if isinstance(outer, ast.IfExp) and inner is not outer.test:
@@ -208,6 +225,64 @@ class Guards:
         branch = None if statement is None else parent_of(statement)
         only = isinstance(branch, ast.If) and statement in branch.body and not branch.orelse
         return self.guard(branch.test) if only and isinstance(branch, ast.If) else None
+
+    def _guard_of_entry(self, entry: ast.AST, answers: Callable[[ast.expr], bool]) -> Guard | None:
+        """The ranks that take an entry of a table or list by their rank, or what is taken in place of one: of
+        `{0: publish}.get(rank, wait)`. None where another entry may answer."""
+        outer = parent_of(entry)
+        if isinstance(outer, ast.Call) and entry in outer.args[1:2] and last_name(outer.func) == "get":
+            asked = outer.func.value if isinstance(outer.func, ast.Attribute) else outer
+            made = origins(self.program, asked)
+            table: ast.AST | None = made[0] if len(made) == 1 else None
+            reads = [outer.args[0]]
+        else:
+            table = outer
+            reads = [*self._keys_read(table)] if isinstance(table, ast.Dict | ast.List | ast.Tuple) else []
+        if not isinstance(table, ast.Dict | ast.List | ast.Tuple) or not reads:
+            return None
+        entries = _entries_of(table, self.evaluation.value)
+        if entries is None or any(answers(each) for each in entries.values() if each is not entry):
+            return None
+        own = [key for key, value in entries.items() if value is entry]
+        guards = [self._guard_of_key(each, own[0] if own else None, [*entries]) for each in reads]
+        first = guards[0]
+        alike = all(each is not None and first is not None and each.same_ranks(first) for each in guards)
+        return first if alike else None
+
+    def _keys_read(self, table: ast.expr) -> Iterator[ast.expr]:
+        """What a table is asked for, wherever it has its name; nothing where it is used in another way."""
+        target = getattr(parent_of(table), "targets", [None])[0]
+        uses: list[ast.expr] = [table]
+        if isinstance(target, ast.Name | ast.Attribute):
+            name = last_name(target) or ""
+            named = (use for each in self.program.mentioning(name) for use in each.names.get(name, ()))
+            held = (use for each in self.program.mentioning(name) for use in each.attributes.get(name, ()))
+            read = (each for each in (*named, *held) if isinstance(getattr(each, "ctx", None), ast.Load))
+            uses = [each for each in read if table in origins(self.program, each)]
+        keys: list[ast.expr] = []
+        for use in uses:
+            outer = parent_of(use)
+            call = parent_of(outer) if isinstance(outer, ast.Attribute) else None
+            if isinstance(outer, ast.Subscript) and outer.value is use:
+                keys.append(outer.slice)
+            elif isinstance(call, ast.Call) and last_name(call.func) == "get" and call.args:
+                keys.append(call.args[0])
+            else:
+                return
+        yield from keys
+
+    def _guard_of_key(self, read: ast.expr, key: object, keys: Sequence[object]) -> Guard | None:
+        """The ranks for which a table is asked for a key; None as the key is for what has no entry."""
+        value = self.evaluation.value(read)
+        if isinstance(value, RankValue) and value.kind is not RankKind.DERIVED:
+            numbers = [each for each in keys if isinstance(each, int)]
+            if key is None:
+                return Guard(value.kind, frozenset(numbers), outside=True, test=read)
+            return Guard(value.kind, frozenset({key}), test=read) if isinstance(key, int) else None
+        guard = self.guard(read)
+        if guard is None or not isinstance(key, bool | int):
+            return None
+        return guard if key else guard.opposite() if guard.exact else None
 
     def _truth(self, test: ast.expr, environment: Environment | None) -> Truth:
         if isinstance(test, ast.UnaryOp) and isinstance(test.op, ast.Not):

@@ -106,7 +106,10 @@ def _asks_the_model(node: ast.AST) -> bool:
     return isinstance(node, ast.Attribute) and node.attr in _MODEL_ATTRIBUTES
 
 
-_COLLECTIVES = frozenset({"all_reduce", "reduce", "reduce_scatter", "reduce_scatter_tensor", "all_gather"})
+_COLLECTIVES = frozenset(
+    {"all_reduce", "reduce", "reduce_scatter", "reduce_scatter_tensor", "all_gather"}
+    | {f"{by}allreduce{how}" for by in ("", "grouped_") for how in ("", "_", "_async", "_async_")}
+)
 
 
 def reduces_by_hand(program: Program) -> bool:

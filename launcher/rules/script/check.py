@@ -61,6 +61,7 @@ from launcher.rules.script.findings import ScriptSubject
 from launcher.rules.script.starts import command_line, launches, strategies, topology
 from launcher.rules.script.starts.job_run import JobRun, as_started
 from launcher.rules.script.states import kept_folders, loading, resuming, state_keys, writers
+from launcher.rules.script.steps import accumulation, engines, reductions
 from launcher.text.values import nearest
 
 # The rules on how a script reads its data.
@@ -99,13 +100,13 @@ RULES: tuple[Callable[[Program], Iterator[Finding]], ...] = (
     *process_groups.GROUP_RULES,
     *process_groups.JOINING_RULES,
     *forward_passes.FORWARD_RULES,
-    *collectives.WRAPPING_RULES,
     *departures.STEP_RULES,
     *gradients.CLIPPING_RULES,
     *gradients.NO_SYNC_RULES,
+    *accumulation.ACCUMULATION_RULES,
     *clearings.CLEARING_RULES,
-    *gradients.REDUCTION_RULES,
-    *clearings.ENGINE_RULES,
+    *reductions.REDUCTION_RULES,
+    *engines.ENGINE_RULES,
     *writers.CHECKPOINT_RULES,
     *loading.COMMAND_RULES,
     *training_compiler.XLA_RULES,

@@ -1,4 +1,4 @@
-"""When gradients are cleared: at each step, not between the micro-batches of one; and that engines step."""
+"""When gradients are cleared: at each step, not between the micro-batches of one."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from launcher.failure_modes import ddp
 from launcher.failure_modes.model import Finding, Severity, Stage
 from launcher.failure_modes.registry import finds
 from launcher.program.bindings import are_exclusive
-from launcher.program.dataflow import argument_of, constant_argument, origins, parts_of
+from launcher.program.dataflow import argument_of, constant_argument
 from launcher.program.index import (
     ancestors,
     ancestors_in_function,
@@ -20,7 +20,6 @@ from launcher.program.index import (
 )
 from launcher.program.program import Program
 from launcher.program.ranks.participants import conditions_of
-from launcher.program.ranks.reachability import Reachability
 from launcher.program.ranks.training_loops import (
     Loop,
     calls_beside,
@@ -29,8 +28,7 @@ from launcher.program.ranks.training_loops import (
     line_of_last_backward,
     steps_optimizer,
 )
-from launcher.program.surroundings.options import DefaultRun, default_of_option
-from launcher.program.values import UNKNOWN, External, Instance, Value, alternatives
+from launcher.program.surroundings.options import default_of_option
 from launcher.rules.script.findings import finding_at, related_at
 
 
@@ -58,8 +56,12 @@ def gathered_gradients_reach_their_step(program: Program) -> Iterator[Finding]:
                 if together and clearing.lineno < line_of_last_backward(inside) < step.lineno:
                     found[clearing] = severity or Severity.WARNING
         for step in file.calls_of.get("step", ()) if "zero_grad" in file.calls_of else ():
-            rare = {each for each in conditions_of(program, step) if each[1] and _COUNTED.search(each[0])}
-            gathers = _gathers(program, step, rare) if rare and steps_optimizer(program, step) else None
+            rare = counted_conditions(program, step)
+            gathers = (
+                gathers_micro_batches(program, step, rare)
+                if rare and steps_optimizer(program, step)
+                else None
+            )
             if gathers is not None:
                 often = [each for each in calls_beside(step) if not rare & conditions_of(program, each)]
                 for clearing, _ in clearings_with_steps([*often, step]):
@@ -153,7 +155,12 @@ def _severity_of_clearing(program: Program, accelerator: ast.Call) -> Severity |
     return Severity.WARNING if value is None else Severity.ERROR
 
 
-def _gathers(program: Program, step: ast.Call, rare: set[tuple[str, bool]]) -> Severity | None:
+def counted_conditions(program: Program, step: ast.Call) -> set[tuple[str, bool]]:
+    """The tests by which something runs once in so many rounds, as written."""
+    return {each for each in conditions_of(program, step) if each[1] and _COUNTED.search(each[0])}
+
+
+def gathers_micro_batches(program: Program, step: ast.Call, rare: set[tuple[str, bool]]) -> Severity | None:
     """How surely a step once in so many rounds is for the gradients of all of them.
 
     Its number is named so, or the loss is divided by it, or nothing else is stepped; not where an optimizer
@@ -184,111 +191,3 @@ def _is_at_each(program: Program, clearing: ast.Call, often: list[ast.Call]) -> 
 
 
 CLEARING_RULES = (gathered_gradients_reach_their_step, gradients_are_cleared)
-
-
-# Engines that run backward and never step.
-
-
-@finds(Stage.SCRIPT, ddp.ENGINE_NEVER_STEPPED)
-def engines_are_stepped(program: Program) -> Iterator[Finding]:
-    """A DeepSpeed engine whose `backward` is called and whose `step` is not.
-
-    The gradients accumulate and no parameter ever changes; `optimizer.step()` in its place skips the loss
-    scale, the clipping and the zeroing that the engine does. A step that waits for the boundary of an
-    accumulation never comes, as the engine counts its micro-batches in step().
-
-    Bad: `engine.backward(loss); optimizer.step()`. Good: `engine.backward(loss); engine.step()`. Source:
-    what accelerate's DeepSpeedEngineWrapper writes of the engine's step.
-    """
-    backward = [call for call, _ in program.calls(f"{_ENGINE}.backward")]
-    losses = (call for file in program.files for call in file.calls_of.get("backward", ()))
-    if any(True for _ in program.calls("deepspeed.initialize")):  # `loss.backward()` in its place.
-        backward += [each for each in losses if _is_of_an_engine(program, each)]
-    if not backward or program.unread:
-        return
-    if any(name in file.calls_of for file in program.files for name in ("train_batch", "step_and_zero_grad")):
-        return
-    steps = calls = [call for file in program.files for call in file.calls_of.get("step", ())]
-    steps = [call for call in calls if _may_be_the_engines(program, call)]
-    read = (each for file in program.files for each in file.attributes.get("step", ()))
-    if any(_is_an_engine(program.value(each.value)) for each in read if parent_of(each) not in calls):
-        return  # Whoever is given `engine.step` calls it.
-    steps = [call for call in steps if not program.analysis(Reachability).is_named_nowhere(call)]
-    run = program.analysis(DefaultRun)
-    taken = [call for call in steps if not run.leaves_out(call)]
-    backward = [call for call in backward if not run.leaves_out(call)]
-    waiting = [test for call in steps if (test := _waits_for_itself(program, call)) is not None]
-    if not taken and backward:
-        yield finding_at(
-            ddp.ENGINE_NEVER_STEPPED,
-            backward[0],
-            "backward runs here, and step() of the DeepSpeed engine is never called: no parameter changes as "
-            "the engine would change it",
-            # What an option may switch on, a run may be meant to.
-            severity=Severity.WARNING if any(map(run.is_left_to_options, steps)) else None,
-            related=[related_at(each, "no run comes here by its defaults") for each in steps[:1]],
-        )
-    elif len(waiting) == len(steps) and _accumulates(program):
-        yield finding_at(
-            ddp.ENGINE_NEVER_STEPPED,
-            waiting[0],
-            "the engine is stepped only at the boundary of an accumulation, and step() itself counts the "
-            "micro-batches: the boundary never comes, and no parameter changes",
-            remedy="Call `engine.step()` behind every `engine.backward(loss)`: it updates at boundaries.",
-        )
-
-
-_ENGINE = "deepspeed.DeepSpeedEngine"
-
-
-def _may_be_the_engines(program: Program, call: ast.Call) -> bool:
-    """Whether a step may be the engine's: not that of an optimizer or schedule, or of the program's own."""
-    owner = call.func.value if isinstance(call.func, ast.Attribute) else call.func
-    is_a_schedule = "sched" in (last_name(owner) or "").lower()
-    value = program.value(owner)
-    return _is_an_engine(value) or (UNKNOWN in alternatives(value) and not is_a_schedule)
-
-
-def _is_an_engine(value: Value) -> bool:
-    """Whether a value may be DeepSpeed's engine."""
-    return any(
-        each.name.startswith(_ENGINE)
-        or (isinstance(each, Instance) and each.name == "deepspeed.initialize" and not each.item)
-        for each in alternatives(value)
-        if isinstance(each, External | Instance)
-    )
-
-
-def _is_of_an_engine(program: Program, backward: ast.Call) -> bool:
-    """Whether a loss comes from the forward pass of an engine."""
-    called = (each.func for each in parts_of(program, backward.func) if isinstance(each, ast.Call))
-    return any(_is_an_engine(program.value(function)) for function in called)
-
-
-def _waits_for_itself(program: Program, step: ast.Call) -> ast.expr | None:
-    """The test for the boundary of an accumulation under which alone a step stands."""
-    for outer in ancestors(step):
-        if isinstance(outer, ast.If) and any(step in ast.walk(each) for each in outer.body):
-            asked = origins(program, outer.test)
-            boundary = "is_gradient_accumulation_boundary"
-            if all(isinstance(each, ast.Call) and last_name(each.func) == boundary for each in asked):
-                return outer.test
-    return None
-
-
-def _accumulates(program: Program) -> bool:
-    """Whether an engine surely accumulates over several micro-batches, by the configuration it is given."""
-    for call, _ in program.calls("deepspeed.initialize"):
-        given = argument_of(call, "config", 7) or argument_of(call, "config_params")
-        for made in () if given is None else origins(program, given):
-            named = zip(made.keys, made.values, strict=True) if isinstance(made, ast.Dict) else ()
-            for key, value in named:
-                if isinstance(key, ast.Constant) and key.value == "gradient_accumulation_steps":
-                    option = default_of_option(program, value)
-                    number = constant_argument(program, value)
-                    steps = getattr(option if number is None else number, "value", None)
-                    return isinstance(steps, int) and steps > 1
-    return False
-
-
-ENGINE_RULES = (engines_are_stepped,)

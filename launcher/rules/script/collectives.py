@@ -14,13 +14,6 @@ from launcher.failure_modes import checkpoints, ddp
 from launcher.failure_modes.model import Finding, Related, Severity, Stage
 from launcher.failure_modes.registry import finds
 from launcher.frozen import frozen
-from launcher.program.dataflow import (
-    argument_of,
-    calls_that_may_make,
-    origins,
-    parts_of,
-    unmoved,
-)
 from launcher.program.index import (
     FunctionNode,
     ancestors,
@@ -28,9 +21,9 @@ from launcher.program.index import (
     file_of,
     last_name,
     parameters_of,
-    parent_of,
     scope_of,
 )
+from launcher.program.objects.hooks import called_on_exceptions
 from launcher.program.program import Program
 from launcher.program.ranks.collective_calls import SHARDED_FORWARD, CollectiveRun
 from launcher.program.ranks.divergence import (
@@ -40,17 +33,12 @@ from launcher.program.ranks.divergence import (
     may_run_collectives,
 )
 from launcher.program.ranks.guards import Guards, ends_block
-from launcher.program.ranks.model_averaging import reduces_by_hand
 from launcher.program.ranks.training_loops import Loop, calls_in, runs_wrapped_model
 from launcher.program.ranks.truths import Guard
 from launcher.program.values import (
-    DDP,
-    UNKNOWN,
     Defined,
-    Made,
 )
 from launcher.rules.script.findings import finding_at, move_to_every_rank, related_at
-from launcher.rules.script.gradients import REDUCING
 
 _ALIKE = frozenset(
     {
@@ -101,7 +89,8 @@ def collectives_are_run_by_every_rank(program: Program) -> Iterator[Finding]:
 
 @finds(Stage.SCRIPT, ddp.COLLECTIVE_IN_EXCEPTION_HANDLER)
 def no_collectives_in_exception_handlers(program: Program) -> Iterator[Finding]:
-    """A collective in an `except` or `finally` block or an `__exit__`, to which ranks come one by one.
+    """A collective in an `except` or `finally` block or an `__exit__`, to which ranks come one by one, or in
+    what a library calls where an exception was raised.
 
     The rank that raised waits in it for the others, which are in another collective or at their end: the
     error that began it is seen only when the timeout has passed. Silent where all ranks come there: by an
@@ -120,8 +109,8 @@ def no_collectives_in_exception_handlers(program: Program) -> Iterator[Finding]:
         yield finding_at(
             ddp.COLLECTIVE_IN_EXCEPTION_HANDLER,
             run.node,
-            f"{_what(run)} in the `{handled.block}` block of line {handled.line}: a rank that comes here by "
-            "an exception waits for ranks that do not come, until the timeout",
+            f"{_what(run)} in {handled.place}: a rank that comes here by an exception waits for ranks that "
+            "do not come, until the timeout",
             related=_origin(run),
             severity=None if handled.others_wait else Severity.INFO,
         )
@@ -221,14 +210,13 @@ def _origin(run: CollectiveRun) -> list[Related]:
 
 @frozen
 class _Handled:
-    """A collective that surely runs in a block of a `try` (`except` or `finally`), and that block's line.
+    """A collective that surely runs where an exception leads, and that place: the `except` block of a line.
 
-    `others_wait` says that the `try` itself runs collectives, in which the other ranks are.
+    `others_wait` says that the other ranks are in collectives meanwhile, such as those of the `try` itself.
     """
 
     run: CollectiveRun
-    block: str
-    line: int
+    place: str
     others_wait: bool
 
 
@@ -245,7 +233,7 @@ def _in_handlers(program: Program) -> Iterator[_Handled]:
                     if not _alike(handler.type):
                         for run in collectives_run_by(program, handler.body):
                             if not _tries_again(program, run):
-                                yield _Handled(run, "except", handler.lineno, others_wait)
+                                yield _Handled(run, _block("except", handler), others_wait)
                 yield from _in_last_block(program, statement, statement.finalbody, waited, "finally")
         for definition in file.classes:
             for each in definition.body:
@@ -254,7 +242,16 @@ def _in_handlers(program: Program) -> Iterator[_Handled]:
                     yield from _in_last_block(program, each, each.body, waited, "__exit__")
                     for failed in (one for one in each.body if _asks_for_exception(one, each)):
                         for run in collectives_run_by(program, failed.body):
-                            yield _Handled(run, "__exit__", failed.lineno, bool(waited))
+                            yield _Handled(run, _block("__exit__", failed), bool(waited))
+
+        for function in called_on_exceptions(file, program.value):
+            named = "what" if isinstance(function, ast.Lambda) else f"`{function.name}`, which"
+            for run in program.analysis(FunctionSummaries).summary(function).must:
+                yield _Handled(run, f"{named} is called where an exception was raised", True)
+
+
+def _block(kind: str, statement: ast.ExceptHandler | ast.stmt) -> str:
+    return f"the `{kind}` block of line {statement.lineno}"
 
 
 def _others_go_on(program: Program, statement: ast.Try | ast.TryStar) -> bool:
@@ -288,7 +285,7 @@ def _in_last_block(
             continue
         tests += [each.test for each in leaving if each.lineno < run.node.lineno]
         if not any(last_name(each) in ended for test in tests for each in ast.walk(test)):
-            yield _Handled(run, name, block[0].lineno, True)
+            yield _Handled(run, _block(name, block[0]), True)
 
 
 def _asks_for_exception(statement: ast.stmt, leave: ast.FunctionDef) -> TypeGuard[ast.If]:
@@ -349,79 +346,3 @@ def _alike(caught: ast.expr | None) -> bool:
     if caught is None:
         return False
     return all(last_name(each) in _ALIKE for each in getattr(caught, "elts", [caught]))
-
-
-# What is trained beside a DDP model, and not wrapped.
-
-
-_OPTIMIZERS = ("Adam", "AdamW", "SGD", "RMSprop", "RAdam", "NAdam", "Adamax", "Adagrad")
-
-
-@finds(Stage.SCRIPT, ddp.GRADIENTS_NOT_REDUCED)
-def every_trained_model_is_wrapped(program: Program) -> Iterator[Finding]:
-    """A model that the optimizer of a DDP model trains beside it, and that nobody wraps.
-
-    Its gradients are never reduced: the ranks' copies drift apart. A warning. Silent where it may be part of
-    a wrapped one, is put into anything that hints at a reduction, or knows the ranks itself.
-
-    Bad: `net = DDP(net)` and `Adam([*net.parameters(), *head.parameters()])`. Good: `head = DDP(head)`, too.
-    Source: torch's DDP documentation.
-    """
-    wrappers = [call for call, _ in program.calls(DDP)]
-    held = {each for call in wrappers for part in call.args[:1] for each in _made_of(program, part)}
-    for name in _OPTIMIZERS if wrappers and not reduces_by_hand(program) else ():
-        for call, _ in program.calls(f"torch.optim.{name}"):
-            params = argument_of(call, "params", 0)
-            parts = () if params is None else parts_of(program, params)
-            asked = [each.func for each in parts if isinstance(each, ast.Call)]
-            owners = [
-                each.value for each in asked if isinstance(each, ast.Attribute) if each.attr == "parameters"
-            ]
-            if not any(calls_that_may_make(program, each, DDP) for each in owners):
-                continue
-            for model in (each for each in owners if isinstance(each, ast.Name)):
-                if not held & {*_made_of(program, model)} and _is_trained_alone(program, model):
-                    yield finding_at(
-                        ddp.GRADIENTS_NOT_REDUCED,
-                        model,
-                        f"nobody wraps `{model.id}`, which this optimizer trains beside a DDP model: its "
-                        "gradients are not reduced, and the ranks' copies drift apart",
-                        severity=Severity.WARNING,
-                        remedy=f"Wrap it, too: `{model.id} = DistributedDataParallel({model.id})`.",
-                        related=[related_at(each, "made here") for each in _made_of(program, model)],
-                    )
-
-
-def _made_of(program: Program, model: ast.expr) -> list[ast.expr]:
-    """The calls that make a model, without what moves it to a device."""
-    return [unmoved(each) for each in origins(program, model) if each is not None]
-
-
-def _is_trained_alone(program: Program, model: ast.Name) -> bool:
-    """Whether a variable surely holds a module of the program that is called, and is no part of another."""
-    value, scope = program.value(model), scope_of(model).holder_of(model.id)
-    if not isinstance(value, Made) or not program.evaluation.attributes.member_of(
-        value.definition, "forward"
-    ):
-        return False
-    words = {each.id for each in ast.walk(value.definition) if isinstance(each, ast.Name)}
-    if any(hint in word.lower() for word in words for hint in ("rank", "dist", "world")):
-        return False
-    is_called = False
-    for use in file_of(model).names.get(model.id, ()):
-        if scope_of(use).holder_of(model.id) is not scope:
-            continue
-        outer = parent_of(use)
-        while isinstance(outer, ast.List | ast.Tuple | ast.keyword):
-            outer = parent_of(outer)
-        if isinstance(outer, ast.Call) and outer.func is not use:
-            given = program.value(outer.func)
-            is_class = isinstance(given, Defined) and isinstance(given.node, ast.ClassDef)
-            if is_class or given is UNKNOWN or REDUCING.search((last_name(outer.func) or "").lower()):
-                return False
-        is_called |= isinstance(outer, ast.Call) and outer.func is use
-        is_called |= isinstance(outer, ast.Attribute) and outer.attr == "forward"
-    return is_called
-
-
-WRAPPING_RULES = (every_trained_model_is_wrapped,)

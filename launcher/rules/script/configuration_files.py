@@ -39,7 +39,18 @@ _MOST_FILES = 40
 _MOST_ENTRIES = 5_000
 """So many entries of a file are looked at; one whose anchors make more of them is left."""
 _MOST_FOLDERS = 400
-_READERS = ("yaml", "omegaconf", "hydra", "json.load", "yacs", "anyconfig", "mmcv", "mmengine", "toml")
+_READERS = (
+    "yaml",
+    "omegaconf",
+    "hydra",
+    "json.load",
+    "yacs",
+    "anyconfig",
+    "mmcv",
+    "mmengine",
+    "toml",
+    "deepspeed",
+)
 _TEXTS = {
     "omegaconf.OmegaConf.create": ("obj", 0),
     "yaml.safe_load": ("stream", 0),

@@ -18,12 +18,9 @@ from launcher.failure_modes.registry import finds
 from launcher.frozen import frozen
 from launcher.program.dataflow import (
     all_arguments,
-    argument_of,
     calls_that_may_make,
     makes_no_gradients,
     origins,
-    unmoved,
-    unpacked_argument,
 )
 from launcher.program.index import (
     Binding,
@@ -45,6 +42,7 @@ from launcher.program.ranks.training_loops import calls_in, iterated_object, mak
 from launcher.program.ranks.truths import Guard
 from launcher.program.values import DDP, UNKNOWN, Constant, Defined, External, Instance, Made, RankValue
 from launcher.rules.script.findings import finding_at, related_at
+from launcher.rules.script.steps.replicas import AUTO_MODEL, layers_in_terms_of_zero, replicated_classes
 
 _BY_RANK = "by the rank"
 _BY_OWN_DRAW = "by a number that each rank draws for itself"
@@ -71,16 +69,19 @@ def forward_is_alike_on_every_rank(program: Program) -> Iterator[Finding]:
     By the rank (an error), by a number that is drawn, by what is in its part of the batch, by the step or by
     what the step asks for (warnings). The layers that are not run get no gradient: the next forward raises
     "Expected to have finished reduction", or the ranks hang. Layers are what `self` has and is called;
-    printing by rank is right, so are layers that the other way runs or mentions. Likewise layers that nothing
-    in the program uses, and outputs of layers that the loss leaves out. find_unused_parameters=True covers
-    all of it.
+    printing by rank is right, so are layers that the other way runs or mentions, or whose parameters go into
+    the loss with the factor zero. Likewise layers that nothing in the program uses, and outputs of layers
+    that the loss leaves out. Also of what Accelerate, ignite or Trainer wrap. find_unused_parameters=True
+    covers all of it.
 
     Bad: `if self.rank == 0: x = self.left(x)` and `else: x = self.right(x)`. Good: the same layers on every
     rank and in every step. Source: torch's notes on DDP.
     """
     trains = any("backward" in file.calls_of for file in program.files)
     calls_of = cache(partial(_calls_of_model, program))
-    for definition, wrapper in _wrapped_classes(program):
+    replicated = [*replicated_classes(program)]
+    touched = layers_in_terms_of_zero(program) if replicated else None
+    for definition, wrapper in replicated if touched is not None else ():
         calls = calls_of(wrapper)
         for held in _classes_within(program, definition, set()):
             for forward in _methods_of_forward(held):
@@ -90,7 +91,8 @@ def forward_is_alike_on_every_rank(program: Program) -> Iterator[Finding]:
                 given = _given_to(program, forward, calls) if outermost else {}
                 looking = _Forward(program, forward, _Difference(program, forward, given))
                 for place, layers, reason in _choices(looking):
-                    yield _left_out(place, layers, reason, wrapper)
+                    if left := layers - (touched or set()):
+                        yield _left_out(place, left, reason, wrapper)
                 if outermost and trains:
                     for step, layers, reason in _outputs_left_out(looking, calls):
                         yield _left_out(step, layers, reason, wrapper)
@@ -116,27 +118,6 @@ def _left_out(place: ast.AST, layers: set[str], reason: str, wrapper: ast.Call) 
         related=[related_at(wrapper, "wrapped here")],
         severity=None if reason == _BY_RANK else Severity.WARNING,
     )
-
-
-def _wrapped_classes(program: Program) -> Iterator[tuple[ast.ClassDef, ast.Call]]:
-    """The classes of the program whose objects DDP wraps without looking for unused parameters."""
-    seen: set[ast.ClassDef] = set()
-    for call, _ in program.calls(DDP):
-        model = argument_of(call, "module", 0)
-        names = ("find_unused_parameters", "static_graph")
-        looking = [argument_of(call, name) or unpacked_argument(program, call, name) for name in names] + [
-            argument_of(call, names[0], 7)
-        ]
-        if model is None or any(each and program.value(each) != Constant(False) for each in looking):
-            continue
-        if any(name in file.calls_of for file in program.files for name in ("_set_static_graph",)):
-            continue
-        for origin in origins(program, model):
-            for made in origins(program, unmoved(origin)) if origin is not None else ():
-                value = program.value(made) if made is not None else None
-                if isinstance(value, Made) and value.definition not in seen:
-                    seen.add(value.definition)
-                    yield value.definition, call
 
 
 def _methods_of_forward(definition: ast.ClassDef) -> list[ast.FunctionDef]:
@@ -173,7 +154,7 @@ def _calls_of_model(program: Program, wrapper: ast.Call) -> list[ast.Call]:
         for file in program.files
         for call in file.calls
         if isinstance(call.func, ast.Name | ast.Attribute | ast.Subscript)
-        and wrapper in calls_that_may_make(program, call.func, DDP)
+        and wrapper in calls_that_may_make(program, call.func, DDP, AUTO_MODEL)
     ]
 
 

@@ -5,7 +5,6 @@ reduced or applied.
 from __future__ import annotations
 
 import ast
-import re
 from collections.abc import Iterator, Mapping
 
 from launcher.failure_modes import ddp, training_compiler
@@ -13,14 +12,12 @@ from launcher.failure_modes.model import Finding, Fix, Severity, Stage
 from launcher.failure_modes.registry import finds
 from launcher.program.bindings import are_exclusive, branch_arms
 from launcher.program.dataflow import (
-    all_arguments,
     argument_of,
     calls_surely_run,
     calls_that_may_make,
-    may_run_wrapped_model,
+    constant_argument,
     origins,
     parts_of,
-    unmoved,
 )
 from launcher.program.index import (
     ancestors,
@@ -31,8 +28,8 @@ from launcher.program.index import (
     statement_of,
 )
 from launcher.program.program import Program
-from launcher.program.ranks.model_averaging import averages_models, reduces_by_hand
-from launcher.program.ranks.participants import Participants, conditions_of, entered_under, shared_conditions
+from launcher.program.ranks.model_averaging import averages_models
+from launcher.program.ranks.participants import conditions_of, entered_under, shared_conditions
 from launcher.program.ranks.reachability import Reachability
 from launcher.program.ranks.sharded_models import keeps_whole_model
 from launcher.program.ranks.training_loops import (
@@ -43,16 +40,7 @@ from launcher.program.ranks.training_loops import (
     scaler_of,
     steps_optimizer,
 )
-from launcher.program.values import (
-    DDP,
-    FSDP,
-    INIT_PROCESS_GROUP,
-    Defined,
-    External,
-    Made,
-    WorldSize,
-    library_names,
-)
+from launcher.program.values import DDP, FSDP, Defined
 from launcher.rules.script.findings import finding_at, insert_before, related_at
 from launcher.rules.training_compiler import uses_xla
 
@@ -65,7 +53,8 @@ def gradients_are_unscaled_before_they_are_clipped(program: Program) -> Iterator
     """Clipping between `scaler.scale(loss).backward()` and `scaler.step(optimizer)` without `unscale_`.
 
     The gradients are still multiplied by the loss scale, of some ten thousand, so that all of them are cut
-    down, to next to nothing after step() has divided by it.
+    down, to next to nothing after step() has divided by it. So too with torch's clip where Accelerate or
+    Fabric trains in float16, whose own clips unscale first.
 
     Bad: `scaler.scale(loss).backward(); clip_grad_norm_(model.parameters(), 1.0); scaler.step(optimizer)`.
     Good: `scaler.unscale_(optimizer)` before the clip. Source: torch's examples of automatic mixed precision.
@@ -83,6 +72,16 @@ def gradients_are_unscaled_before_they_are_clipped(program: Program) -> Iterator
             remedy=f"Call `{scaler}.unscale_({optimizer})` between backward and the clip.",
             related=[related_at(backward, "scaled here"), related_at(step, "unscaled no sooner than here")],
             fix=_before(clip, f"{scaler}.unscale_({optimizer})") if beside else None,
+        )
+    for clip, (backward, step) in _clipped_in_a_library(program).items():
+        yield finding_at(
+            mode,
+            clip,
+            "the gradients are clipped while they are still multiplied by the library's loss scale: the clip "
+            "cuts nearly all of them away, and the step trains with what is left",
+            remedy="Clip by the library, which unscales them first: `accelerator.clip_grad_norm_`, "
+            "`fabric.clip_gradients`.",
+            related=[related_at(backward, "scaled here"), related_at(step, "unscaled no sooner than here")],
         )
 
 
@@ -209,6 +208,33 @@ def _before(call: ast.Call, line: str) -> Fix | None:
     statement = statement_of(call)
     edit = insert_before(statement, line) if isinstance(statement, ast.Expr | ast.Assign) else None
     return None if edit is None else Fix(True, (edit,))
+
+
+_SCALING = {"accelerate.Accelerator": ("mixed_precision", 2), "lightning.fabric.Fabric": ("precision", 4)}
+"""Libraries that scale losses where this argument, at its place, asks for float16."""
+_IN_HALF = ("fp16", "16-mixed", "16", 16)
+
+
+def _clipped_in_a_library(program: Program) -> dict[ast.Call, tuple[ast.Call, ast.Call]]:
+    """torch's clips of gradients that Accelerate or Fabric has scaled in its backward pass, where nothing in
+    the program unscales or clips by the library; each with that pass and the step behind it."""
+    words = {name for file in program.files for name in (*file.calls_of, *file.attributes)}
+    if any("unscale" in each or each in ("scaler", "clip_gradients") for each in words):
+        return {}
+    found: dict[ast.Call, tuple[ast.Call, ast.Call]] = {}
+    for made, name in program.calls(*_SCALING):
+        value = constant_argument(program, argument_of(made, *_SCALING[name]))
+        if value is None or value.value not in _IN_HALF:
+            continue
+        for clip, _ in program.calls(*_CLIPS):
+            beside = calls_beside(clip)
+            before = [each for each in beside if each.lineno < clip.lineno]
+            backward = [each for each in before if program.qualified(each.func) == f"{name}.backward"]
+            behind = (each for each in beside if each.lineno > clip.lineno)
+            step = next((each for each in behind if last_name(each.func) == "step"), None)
+            if backward and step is not None and not _only_measures(clip):
+                found[clip] = backward[-1], step
+    return found
 
 
 @finds(Stage.SCRIPT, ddp.ACCUMULATION_OR_CLIPPING_WRONG)
@@ -368,6 +394,8 @@ def steps_use_synchronised_gradients(program: Program) -> Iterator[Finding]:
             always = isinstance(parent_of(call), ast.withitem)
             block = next(iter(_blocks_entered(call)), None)
             if block is None:
+                if _is_entered_behind_forward(program, call):
+                    yield _holds_nothing_back(call)
                 continue
             inside = [
                 each for each in file.calls if block in ancestors(each) and scope_of(each) is scope_of(call)
@@ -386,14 +414,30 @@ def steps_use_synchronised_gradients(program: Program) -> Iterator[Finding]:
                     related=[related_at(call, "gradients stay on their rank from here on")],
                 )
             elif step is None and _is_backward_alone(program, call, inside):
-                yield finding_at(
-                    ddp.ACCUMULATION_OR_CLIPPING_WRONG,
-                    call,
-                    "the forward pass is not inside this no_sync(): DDP decides in forward whether the next "
-                    "backward sends gradients, so that they are sent at every micro-batch all the same",
-                    remedy="Put the forward pass into the `with` as well.",
-                    severity=Severity.WARNING,
-                )
+                yield _holds_nothing_back(call)
+
+
+def _holds_nothing_back(call: ast.Call) -> Finding:
+    return finding_at(
+        ddp.ACCUMULATION_OR_CLIPPING_WRONG,
+        call,
+        "the forward pass is not inside this no_sync(): DDP decides in forward whether the next backward "
+        "sends gradients, so that they are sent at every micro-batch all the same",
+        remedy="Enter it before the forward pass.",
+        severity=Severity.WARNING,
+    )
+
+
+def _is_entered_behind_forward(program: Program, call: ast.Call) -> bool:
+    """Whether a stack of contexts enters a DDP model's no_sync() between its forward and backward passes."""
+    owner, entering = getattr(call.func, "value", None), parent_of(call)
+    is_entered = isinstance(entering, ast.Call) and last_name(entering.func) == "enter_context"
+    if owner is None or not is_entered or not calls_that_may_make(program, owner, DDP):
+        return False
+    beside = calls_beside(call)
+    forward = [each.lineno for each in beside if ast.dump(each.func) == ast.dump(owner)]
+    backward = [each.lineno for each in beside if last_name(each.func) == "backward"]
+    return bool(forward) and max(forward) < call.lineno < min(backward, default=0)
 
 
 def _blocks_entered(call: ast.Call) -> Iterator[ast.With]:
@@ -570,176 +614,3 @@ NO_SYNC_RULES = (
     steps_use_synchronised_gradients,
     the_last_micro_batch_is_synchronised,
 )
-
-
-# Gradients that nobody reduces: a bare model in a process group.
-
-
-REDUCING = re.compile(
-    r"ddp|parallel|fsdp|shard|zero|deepspeed|prepare|pipeline|horovod|hvd|colossal|bagua|strategy|"
-    r"replicate|distribute|average|sync|rpc|comm_hook|register_hook|setup|send|recv|gossip|apex|grad"
-)
-"""In the names of what may reduce gradients, or of what shares a model otherwise: one of these, and nothing
-is said."""
-_HARMLESS = re.compile(
-    r"DistributedSampler|set_epoch|synchronize|is_distributed|zero_grad|zero_|zeros|zeros_like|"
-    r"no_grad|requires_grad_|enable_grad|set_grad_enabled|clip_grad_norm_|clip_grad_value_|"
-    r"GradScaler|setup_logging|convert_sync_batchnorm|SyncBatchNorm|setdefault"
-)
-"""Names that hold a hint, and are none."""
-
-
-@finds(Stage.SCRIPT, ddp.GRADIENTS_NOT_REDUCED)
-def gradients_are_reduced(program: Program) -> Iterator[Finding]:
-    """A process group, and a training step whose gradients nobody reduces.
-
-    Each rank then trains a model of its own on its part of the data, and the one that is saved has seen a
-    fraction of it. Silent where anything in the program may reduce: a wrapper, a collective near `.grad`, a
-    function whose name hints at it, or a file that could not be read. A wrapper does not where nobody calls
-    the wrapped model, and the loss is made by the very module that it holds.
-
-    Bad: `init_process_group`, `DistributedSampler`, `loss.backward(); optimizer.step()` on the bare model.
-    Good: `model = DistributedDataParallel(model)`. Source: torch's DDP documentation.
-    """
-    groups = [call for call, _ in program.calls(INIT_PROCESS_GROUP)]
-    samplers = [call for call, _ in program.calls("torch.utils.data.DistributedSampler")]
-    parting: list[ast.expr] = [*samplers] or [*_parts_by_rank(program)]
-    if not groups or not parting or program.unread or _may_reduce(program):
-        return
-    if not any(
-        steps_optimizer(program, each) for file in program.files for each in file.calls_of.get("step", ())
-    ):
-        return
-    wrappers = [call for call, _ in program.calls(DDP)]
-    for file in program.files:
-        for call in file.calls_of.get("backward", ()):
-            if program.analysis(Participants).ranks_running(call) is not True:
-                continue
-            around = _call_around(program, call, wrappers) if wrappers else None
-            if around is None and wrappers and not _are_never_called(program, wrappers):
-                continue
-            yield finding_at(
-                ddp.GRADIENTS_NOT_REDUCED,
-                around or call,
-                "nobody reduces the gradients that this makes: each rank trains a model of its own on "
-                "its part of the data, and what is saved has seen that part alone",
-                severity=Severity.WARNING if not samplers or (wrappers and around is None) else None,
-                related=[
-                    *(related_at(each, "wrapped here, and never called") for each in wrappers[:1]),
-                    related_at(groups[0], "the process group"),
-                    related_at(parting[0], "the data is divided"),
-                ],
-            )
-            return
-
-
-def _parts_by_rank(program: Program) -> Iterator[ast.expr]:
-    """What a program cuts into parts for its ranks by itself: `files[rank::world]`, `data.shard(n, rank)`."""
-    for file in program.files:
-        for call in (*file.calls_of.get("shard", ()), *file.calls_of.get("split_dataset_by_node", ())):
-            if any(isinstance(program.value(each), WorldSize) for each in all_arguments(call)):
-                yield call
-        for node in ast.walk(file.tree):
-            step = (
-                node.slice.step
-                if isinstance(node, ast.Subscript) and isinstance(node.slice, ast.Slice)
-                else None
-            )
-            if step is not None and isinstance(program.value(step), WorldSize):
-                yield step
-
-
-def _are_never_called(program: Program, wrappers: list[ast.Call]) -> bool:
-    """Whether nobody calls the models that DDP wraps, or hands them on, by whatever name they are kept."""
-    names = set[str | None]()
-    for each in wrappers:
-        statement = parent_of(each)
-        if not isinstance(statement, ast.Assign):
-            return isinstance(statement, ast.Expr) and not may_run_wrapped_model(program)
-        names |= {last_name(target) for target in statement.targets}
-    called = {name for file in program.files for name in file.calls_of}
-    return not names & called and None not in names and not may_run_wrapped_model(program)
-
-
-def _call_around(program: Program, backward: ast.Call, wrappers: list[ast.Call]) -> ast.Call | None:
-    """The forward pass of a loss through the module inside a DDP model, where nobody calls that model."""
-    held = {
-        unmoved(each)
-        for wrapper in wrappers
-        if (module := argument_of(wrapper, "module", 0)) is not None
-        for each in origins(program, module)
-        if each is not None
-    }
-    for call in (each for each in parts_of(program, backward.func) if isinstance(each, ast.Call)):
-        called = [call.func]
-        value = program.value(call.func)
-        if isinstance(call.func, ast.Attribute) and (
-            not isinstance(value, External) or _is_inside_ddp(program, call.func.value)
-        ):
-            called.append(call.func.value)  # A method of the module makes the loss: `model.module.loss(x)`.
-        for each in called:
-            named = isinstance(each, ast.Name | ast.Attribute | ast.Call)
-            made = origins(program, each) if named else ()
-            if made and all(one and _is_bare(program, one, held) for one in made):
-                return None if may_run_wrapped_model(program) else call
-    return None
-
-
-def _is_bare(program: Program, made: ast.expr, held: set[ast.expr]) -> bool:
-    """Whether this is a module that DDP holds, without DDP: itself, `model.module`, or compiled."""
-    inner = unmoved(made)
-    named = (
-        origins(program, inner) if inner is not made and isinstance(inner, ast.Name | ast.Attribute) else ()
-    )
-    return (
-        inner in held
-        or _is_inside_ddp(program, inner)
-        or (bool(named) and all(one and unmoved(one) in held for one in named))
-    )
-
-
-def _is_inside_ddp(program: Program, node: ast.expr) -> bool:
-    """Whether this is `model.module` of a model that DDP wraps."""
-    if not isinstance(node, ast.Attribute) or node.attr != "module":
-        return False
-    made = origins(program, node.value)
-    return bool(made) and all(
-        isinstance(each, ast.Call) and program.qualified(each.func) == DDP for each in made
-    )
-
-
-def _may_reduce(program: Program) -> bool:
-    if reduces_by_hand(program) or any(True for _ in program.calls(*_OTHER_WRAPPERS)):
-        return True
-    for file in program.files:
-        if file.stars:
-            return True
-        for name, calls in file.calls_of.items():
-            lowered = name.lower()
-            if _HARMLESS.fullmatch(name):
-                continue
-            if REDUCING.search(lowered) and not all(_is_of_torch(program, each) for each in calls):
-                return True
-    return False
-
-
-_OTHER_WRAPPERS = library_names("model_wrappers") - {DDP}
-"""Wrappers that are not looked at further, under whatever name they are called."""
-
-
-def _is_of_torch(program: Program, call: ast.Call) -> bool:
-    """Whether a call is one of torch's, or of the program itself, that reduces nothing by its name alone."""
-    value = program.value(call.func)
-    if isinstance(value, Defined | Made):
-        return True
-    name = value.name if isinstance(value, External) else ""
-    return name.startswith("torch.cuda.") or name in (
-        DDP,
-        "torch.nn.DataParallel",
-        "torch.nn.parallel.DataParallel",
-        INIT_PROCESS_GROUP,
-        "torch.distributed.destroy_process_group",
-    )
-
-
-REDUCTION_RULES = (gradients_are_reduced,)
