@@ -21,16 +21,12 @@ from launcher.program.ranks.truths import Guard, Truth
 from launcher.program.ranks.uniformity import (
     OpenUniformity,
     Uniformity,
-    own_calls,
-    source_of_difference,
-    surely_differs,
 )
 from launcher.program.surroundings.saves import (
     SAVED_FOLDER,
     SAVERS,
     WRITE_ON_ONE_RANK,
     path_of_file,
-    spelling_of_path,
 )
 from launcher.program.values import (
     Constant,
@@ -292,87 +288,7 @@ def _is_spawned(program: Program, guard: Guard) -> bool:
     return any(isinstance(each, RankValue) and each.source == "spawn" for each in values)
 
 
-# Whether all ranks mean one folder.
-
-
-_SHARED_SAVES = {
-    **dict.fromkeys(
-        (f"torch.distributed.checkpoint.{each}" for each in ("save", "async_save", "save_state_dict")),
-        ("checkpoint_id", None),
-    ),
-    "torch.distributed.checkpoint.FileSystemWriter": ("path", 0),
-    "deepspeed.DeepSpeedEngine.save_checkpoint": ("save_dir", 0),
-    "accelerate.Accelerator.save_state": ("output_dir", 0),
-}
-"""Checkpoints of which each rank writes its part into a folder, and which argument says into which."""
-
-
-@finds(Stage.SCRIPT, checkpoints.RANKS_NAME_OTHER_FOLDERS)
-def ranks_mean_one_folder(program: Program) -> Iterator[Finding]:
-    """A checkpoint below a folder that each rank names for itself, by a clock or a random name.
-
-    The parts that the ranks save lie in as many folders, and none of them holds a whole checkpoint; or the
-    file that rank 0 saves is looked for by the others where it never was. A warning where a clock names it,
-    by which ranks may come to one second; a name by the day is one that all have. Silent where the name is
-    made before processes are spawned, is sent to the others, or may be given from outside.
-
-    Bad: `dcp.save(state, checkpoint_id=f"runs/{uuid.uuid4()}")` on every rank. Good: the job's name, or one
-    that `dist.broadcast_object_list` sends from rank 0.
-
-    Source: torch.distributed.checkpoint's documentation: every rank writes below one checkpoint_id.
-    """
-    making = [call for call, _ in joining_calls(program)]
-    if not making or not program.analysis(Reachability).joins_others(making):
-        return
-    participants = program.analysis(Participants)
-    named = ((call, argument_of(call, *_SHARED_SAVES[name])) for call, name in program.calls(*_SHARED_SAVES))
-    shared = [(call, path) for call, path in named if participants.ranks_running(call) is True]
-    for call, path, read in (*((*each, None) for each in shared), *_read_elsewhere(program)):
-        source = None if path is None else _named_for_itself(program, path)
-        if path is not None and source is not None:
-            by_all = "each rank saves its part into a folder of its own, and none holds the whole checkpoint"
-            yield finding_at(
-                checkpoints.RANKS_NAME_OTHER_FOLDERS,
-                call,
-                f"`{ast.unparse(path)}` has another name on each rank (by {source}): "
-                + (by_all if read is None else "the others look for what rank 0 saves where it never was"),
-                severity=None if source.startswith(_RANDOM) else Severity.WARNING,
-                related=[] if read is None else [related_at(read, "looked for by every rank here")],
-            )
-
-
-_RANDOM = ("uuid.", "secrets.", "random.", "numpy.random.", "os.")
-
-
-def _named_for_itself(program: Program, path: ast.expr) -> str | None:
-    """By what each rank surely names a path for itself; None where they may agree on it."""
-    if not surely_differs(program, path):
-        return None
-    ranks_running = program.analysis(Participants).ranks_running
-    made = [each for each in own_calls(program, path) if ranks_running(each) is not True]
-    return None if made else source_of_difference(program, path)
-
-
-def _read_elsewhere(program: Program) -> Iterator[tuple[ast.Call, ast.expr, ast.Call]]:
-    """The files that one rank saves and that every rank loads: the save, its path and the load."""
-    ranks_running = program.analysis(Participants).ranks_running
-    loads = [(call, argument_of(call, "f", 0)) for call, _ in program.calls("torch.load")]
-    read = {
-        spelled: call
-        for call, path in loads
-        if path is not None
-        and ranks_running(call) is True
-        and (spelled := spelling_of_path(program, path)) is not None
-    }
-    for call, _ in program.calls("torch.save") if read else ():
-        path, who = argument_of(call, "f", 1), ranks_running(call)
-        if path is not None and isinstance(who, Guard) and who.members == frozenset({0}) and not who.outside:
-            found = read.get(spelling_of_path(program, path) or "")
-            if found is not None:
-                yield call, path, found
-
-
-CHECKPOINT_RULES = (one_rank_writes_a_file, ranks_mean_one_folder)
+CHECKPOINT_RULES = (one_rank_writes_a_file,)
 
 
 # Paths that each host has for itself: below /tmp.
