@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Iterator
 
 from launcher.program.dataflow import argument_of
 from launcher.program.index import FunctionNode, class_of
 from launcher.program.program import Program
+from launcher.program.ranks.participants import Participants
+from launcher.program.ranks.truths import Truth
 from launcher.program.values import Constant, Defined, External
 
 
@@ -25,6 +28,43 @@ _ON_EVERY_RANK = frozenset({"setup", "configure_model", "configure_optimizers", 
 }
 """The hooks of a class of Lightning that its Trainer calls on every rank."""
 _OF_LIGHTNING = ("lightning.pytorch.LightningDataModule", "lightning.pytorch.LightningModule")
+
+
+_STAGES = re.compile(r"on_\w+|(training|validation|test|predict)_(step|epoch_end)|(train|validation)_end")
+"""The hooks that the Trainer calls on every rank as it trains, of a model as of a callback."""
+_CALLED = (*_OF_LIGHTNING, "lightning.pytorch.Callback")
+
+
+def is_called_while_training(program: Program, function: FunctionNode) -> bool:
+    """Whether a method is a hook that Lightning's Trainer calls on every rank while it trains."""
+    owner, name = class_of(function), getattr(function, "name", "")
+    return (
+        owner is not None
+        and _STAGES.fullmatch(name) is not None
+        and _is_below(program, owner, _CALLED)
+        and any(file.calls_of.get(owner.name) for file in program.files)
+    )
+
+
+class HookParticipants(Participants):
+    """Who runs a statement, where every rank runs the hooks that Lightning's Trainer calls."""
+
+    def _ranks_calling(self, function: FunctionNode) -> Truth:
+        found = super()._ranks_calling(function)
+        plain = found is None and not getattr(function, "decorator_list", ())
+        return True if plain and is_called_while_training(self.program, function) else found
+
+
+def _is_below(program: Program, definition: ast.ClassDef, names: tuple[str, ...], depth: int = 3) -> bool:
+    """Whether a class is made of one of these classes of a library."""
+    bases = [*map(program.value, definition.bases)]
+    return any(isinstance(each, External) and each.name in names for each in bases) or any(
+        depth > 0
+        and isinstance(each, Defined)
+        and isinstance(each.node, ast.ClassDef)
+        and _is_below(program, each.node, names, depth - 1)
+        for each in bases
+    )
 
 
 def is_hook_of_all(program: Program, function: FunctionNode) -> bool:

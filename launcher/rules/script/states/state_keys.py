@@ -157,8 +157,8 @@ def states_are_loaded_as_they_are_saved(program: Program) -> Iterator[Finding]:
     """A state saved from a wrapper and loaded into the bare model, or the other way round, by one path.
 
     The keys do not match: load_state_dict raises, or with strict=False loads nothing. Both ends must be in
-    the program, with the same path and key as written, and the model's way to its wrapper must be known; of
-    what happens to the keys between, only a prefix that is taken off for a wrapper tells anything.
+    the program, with the same path and key as written, and the model's way to its wrapper must be known; what
+    happens to the keys between is followed where it is copying, filtering, or taking prefixes off.
 
     A program beside it, such as the inference.py of an endpoint, loads what has the file's name. A warning
     where the two are only in one folder. Information of a wrapper's weights in a program that loads other

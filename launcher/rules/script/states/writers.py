@@ -10,8 +10,13 @@ from launcher.failure_modes import checkpoints
 from launcher.failure_modes.model import Finding, Severity, Stage
 from launcher.failure_modes.registry import finds
 from launcher.program.bindings import are_exclusive
-from launcher.program.dataflow import argument_of, has_star_arguments, origins, parts_of, text_parts
-from launcher.program.index import ancestors_in_function, file_of, last_name, scope_of
+from launcher.program.dataflow import argument_of, has_star_arguments, origins, parts_of, text_parts, unmoved
+from launcher.program.index import (
+    ancestors_in_function,
+    file_of,
+    last_name,
+    scope_of,
+)
 from launcher.program.process_environment import is_for_one_host
 from launcher.program.program import Program, calls_as_given, joining_calls
 from launcher.program.ranks.guards import Guards
@@ -29,12 +34,14 @@ from launcher.program.surroundings.saves import (
     path_of_file,
 )
 from launcher.program.values import (
+    DDP,
     Constant,
     Instance,
     RankKind,
     RankValue,
 )
 from launcher.rules.script.data.downloads import is_made_once
+from launcher.rules.script.data.lightning_hooks import HookParticipants, trainers_of_several
 from launcher.rules.script.findings import (
     finding_at,
     guard_by_rank_zero,
@@ -55,7 +62,8 @@ def one_rank_writes_a_file(program: Program) -> Iterator[Finding]:
     emptied it just then. Information of a document that is only written, by `json.dump` or its like. A test
     of one rank that `or` joins with one of how far the training is lets every rank save then.
 
-    A file that is made where it is missing is asked for as what every rank prepares (DATA009).
+    Of a class of Lightning the hooks count that its Trainer calls on every rank. A file that is made where it
+    is missing is asked for as what every rank prepares (DATA009).
 
     Informational where the script comes to nothing that makes it one of several processes, as a converter
     does that shares a module with the training, and where only what it imports makes the group, as inference.
@@ -64,10 +72,12 @@ def one_rank_writes_a_file(program: Program) -> Iterator[Finding]:
     with `f"model-{rank}.pt"`. Source: developer guide, model-checkpoints.
     """
     making = [call for call, _ in joining_calls(program)]
-    if not making:
+    by_lightning = [call for call, _ in trainers_of_several(program)]
+    if not making and not by_lightning:
         return
     participants = program.analysis(Participants)
-    severity = None if program.analysis(Reachability).is_one_of_several(making) else Severity.INFO
+    several = program.analysis(Reachability).is_one_of_several([*making, *by_lightning])
+    severity = None if several else Severity.INFO
     states = (*calls_as_given(program, *SAVERS), *_models_saved(program))
     texts = dict.fromkeys(_texts_read_again(program), "open")
     documents = [
@@ -88,6 +98,10 @@ def one_rank_writes_a_file(program: Program) -> Iterator[Finding]:
         if path is None or (name in _DOCUMENTS and path is argument_of(call, *where)):
             continue
         who = participants.ranks_running(call)
+        if who is None and by_lightning:
+            who = program.analysis(HookParticipants).ranks_running(call)
+        elif not making:
+            continue  # What starts the Trainer may be one process.
         entering = who if who is not None else program.analysis(OpenParticipants).ranks_running(call)
         of_hosts = _guard_of_each_host(program, entering)
         written = ast.unparse(path)
@@ -239,14 +253,42 @@ def _models_saved(program: Program) -> Iterator[tuple[ast.Call, str]]:
                 or argument_of(call, "is_main_process")
             ):
                 continue
-            model = program.value(call.func.value)
-            name = model.name if isinstance(model, Instance) else ""
-            if (
-                name.startswith(("transformers.", "diffusers."))
-                and "Model" in name
-                and ".from_pretrained" in name
-            ):
+            if _is_a_whole_model(program, call.func.value):
                 yield call, "save_pretrained"
+
+
+_MODELS = re.compile(
+    r"(transformers|diffusers|peft)\.(\w+\.)*"
+    r"(\w*(Model|For[A-Z]|Pipeline)\w*(\.from_(pretrained|config))?|get_peft_model)(\.(to|cuda|train|eval))*"
+)
+"""What makes a model of Hugging Face's, of which every rank has a whole one."""
+
+
+def _is_a_whole_model(program: Program, model: ast.expr, depth: int = 4) -> bool:
+    """Whether an expression is a model of Hugging Face's, also taken out of the wrapper of DDP."""
+    made = program.value(model)
+    if isinstance(made, Instance) and _MODELS.fullmatch(made.name):
+        return True
+    found = [unmoved(each) for each in origins(program, model) if each is not None]
+    inner: list[ast.expr | None] = []
+    for each in found:
+        if isinstance(each, ast.Call) and _MODELS.fullmatch(program.qualified(each.func) or ""):
+            continue
+        if isinstance(each, ast.Name) and depth:
+            inner.append(each)
+            continue
+        wrappers = (
+            origins(program, each.value) if isinstance(each, ast.Attribute) and each.attr == "module" else ()
+        )
+        wrapped = [
+            one for one in wrappers if isinstance(one, ast.Call) and program.qualified(one.func) == DDP
+        ]
+        if not wrapped or len(wrapped) < len(wrappers) or not depth:
+            return False
+        inner += [argument_of(one, "module", 0) for one in wrapped]
+    return bool(found) and all(
+        each is not None and _is_a_whole_model(program, each, depth - 1) for each in inner
+    )
 
 
 def _texts_read_again(program: Program) -> Iterator[ast.Call]:
