@@ -196,7 +196,9 @@ def _default_of_field(program: Program, call: ast.Call) -> ast.expr | None:
 
 def _function_of_call(program: Program, call: ast.Call) -> ast.FunctionDef | None:
     """The function of the program that a call runs to its end; None where it is another, or gives nothing."""
-    called = program.value(call.func)
+    called: Value | None = program.value(call.func)
+    if isinstance(called, Made):
+        called = program.evaluation.attributes.member_of(called.definition, "__call__")
     if not isinstance(called, Defined) or not isinstance(called.node, ast.FunctionDef):
         return None
     return called.node if called.node in file_of(called.node).returns_of else None

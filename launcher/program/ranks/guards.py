@@ -66,6 +66,24 @@ def branches_leaving_before(outer: ast.AST, inner: ast.AST) -> Iterator[ast.If]:
                     yield before
 
 
+def branches_left_in_both_arms(outer: ast.AST, inner: ast.AST) -> Iterator[tuple[list[ast.If], list[ast.If]]]:
+    """The branches behind which a statement comes, where tests in either arm let some leave: those tests."""
+    for name in _BLOCKS:
+        block = getattr(outer, name, None)
+        for before in block[: block.index(inner)] if isinstance(block, list) and inner in block else ():
+            if isinstance(before, ast.If) and before.orelse:
+                body, orelse = (
+                    [
+                        each
+                        for each in arm
+                        if isinstance(each, ast.If) and ends_block(each.body) and not each.orelse
+                    ]
+                    for arm in (before.body, before.orelse)
+                )
+                if body and orelse:
+                    yield body, orelse
+
+
 def ends_block(block: list[ast.stmt]) -> bool:
     """Whether a block surely ends its function, its loop's round or the process."""
     if not block:

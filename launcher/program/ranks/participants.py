@@ -24,7 +24,12 @@ from launcher.program.index import (
 )
 from launcher.program.objects.empty_methods import does_nothing
 from launcher.program.program import Program, joining_calls
-from launcher.program.ranks.guards import Guards, branches_leaving_before, is_in_body
+from launcher.program.ranks.guards import (
+    Guards,
+    branches_leaving_before,
+    branches_left_in_both_arms,
+    is_in_body,
+)
 from launcher.program.ranks.reachability import Reachability, is_answered_too_early
 from launcher.program.ranks.truths import Guard, Truth, narrowest, negate
 from launcher.program.ranks.uniformity import Uniformity
@@ -149,6 +154,10 @@ class Participants:
         found: Truth = True
         for before in branches_leaving_before(outer, inner):
             found = _intersect(found, self._ranks_in_arm(before.test, in_body=False))
+        for arms in branches_left_in_both_arms(outer, inner):
+            one, other = ([self._ranks_in_arm(each.test, in_body=False) for each in arm] for arm in arms)
+            if isinstance(one[0], Guard) and isinstance(other[0], Guard) and one[0].same_ranks(other[0]):
+                found = _intersect(found, one[0])
         return found
 
     def _ranks_in_arm(self, test: ast.expr, in_body: bool) -> Truth:

@@ -7,8 +7,7 @@ where a rank, a clock or another thing of the process goes into it. Of most expr
 from __future__ import annotations
 
 import ast
-import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 from launcher.program.dataflow import (
     all_arguments,
@@ -31,6 +30,7 @@ from launcher.program.index import (
     scope_of,
 )
 from launcher.program.program import Program
+from launcher.program.ranks.clocks import is_filled_in_coarsely, is_made_coarse, tells_seconds
 from launcher.program.ranks.reachability import Reachability
 from launcher.program.ranks.training_loops import makes_ranks_agree, shares_its_result
 from launcher.program.surroundings.seeds import (
@@ -521,7 +521,24 @@ def may_be_seeded(program: Program, module: str) -> bool:
                 )
                 if not known and reaches(call):
                     return True
+        if any(_is_told_a_seed(program, call) for call in file.calls):
+            return True
     return False
+
+
+def _is_told_a_seed(program: Program, call: ast.Call) -> bool:
+    """Whether a function that is not known is given something called a seed, which it may set for all."""
+    names = [each.arg or "" for each in call.keywords] + [
+        last_name(each) or "" for each in all_arguments(call)
+    ]
+    if not any("seed" in each.lower() for each in names):
+        return False
+    whole = program.qualified(call.func) or ""
+    return not isinstance(program.value(call.func), Defined) and not whole.startswith(_WITH_OWN_SEEDS)
+
+
+_WITH_OWN_SEEDS = ("torch.", "numpy.", "random.", "int", "str", "print")
+"""How the names begin of what is told a seed and sets none for other modules."""
 
 
 _OWN = frozenset(
@@ -542,8 +559,10 @@ _OWN = frozenset(
         "os.urandom",
         "uuid.uuid1",
         "uuid.uuid4",
+        "secrets.choice",
         "secrets.randbits",
         "secrets.randbelow",
+        "secrets.token_bytes",
         "secrets.token_hex",
         "secrets.token_urlsafe",
         "torch.seed",
@@ -551,6 +570,8 @@ _OWN = frozenset(
         "torch.Generator.seed",
         "socket.gethostname",
         "platform.node",
+        *("tempfile.mkdtemp", "tempfile.mktemp", "tempfile.TemporaryDirectory"),
+        *("wandb.util.generate_id", "coolname.generate_slug", "shortuuid.uuid", "nanoid.generate"),
     }
 )
 """Calls that each process answers in its own way."""
@@ -558,7 +579,7 @@ _OWN = frozenset(
 _DRAWN = frozenset(
     f"{module}.{name}"
     for module in ("random", "numpy.random")
-    for name in ("randint", "randrange", "random", "getrandbits")
+    for name in ("randint", "randrange", "random", "getrandbits", "choice", "choices", "sample", "uniform")
 ) | {"torch.randint", "torch.initial_seed"}
 """Calls that do so unless the program gives them a seed."""
 
@@ -632,69 +653,57 @@ def _own_to_a_process(program: Program, call: ast.Call) -> str | None:
         return name
     if is_salted(program, call):
         return f"{name}, which Python gives another number in each process"
-    if name not in (_OWN if is_seeded(program) else _OWN | _DRAWN):
+    if name in _DRAWN:
+        return None if may_be_seeded(program, name.rpartition(".")[0]) else name
+    if name not in _OWN:
         return None
-    return name if _tells_seconds(program, call, name) else None
+    return name if tells_seconds(program, call, name) else None
 
 
-_OF_A_TIME = ("time.strftime", "time.ctime", "time.asctime", "time.localtime", "time.gmtime")
-_SECONDS = re.compile("%[-#]?[SsfTXcr]")
-
-
-def _tells_seconds(program: Program, call: ast.Call, name: str) -> bool:
-    """Whether a clock is surely not read as a day or hour alone, which is the same on all ranks, nor handed
-    the time that it is to write."""
-    if name in _OF_A_TIME and len(call.args) > (name == "time.strftime"):
-        return False
-    method = parent_of(call)
-    outer = parent_of(method) if isinstance(method, ast.Attribute) else None
-    written = outer if isinstance(outer, ast.Call) and last_name(outer.func) == "strftime" else call
-    if isinstance(method, ast.Attribute) and method.attr in _COARSE:
-        return False
-    return not _is_written_coarsely(program, written)
-
-
-def _is_written_coarsely(program: Program, call: ast.Call) -> bool:
-    """Whether a call writes a time in a form without its seconds, or in one that nobody knows."""
-    form = program.value(call.args[0]) if call.args else UNKNOWN
-    in_seconds = isinstance(form, Constant) and _SECONDS.search(str(form.value))
-    return last_name(call.func) == "strftime" and not in_seconds
-
-
-_COARSE = ("date", "year", "month", "day", "hour", "weekday")
-
-
-_TELLING = frozenset({"strftime", "isoformat", "ctime", "timestamp", "hexdigest", "choice", "choices"})
+_TELLING = frozenset(
+    {"strftime", "isoformat", "ctime", "timestamp", "encode", "decode", "hex", "digest", "hexdigest"}
+    | {"choice", "choices"}
+)
 """Methods that give another one where their object is another."""
 
 
-def surely_differs(program: Program, node: ast.expr, depth: int = 10) -> bool:
+def surely_differs(
+    program: Program,
+    node: ast.expr,
+    default_of: Callable[[ast.expr], ast.expr | None] = lambda _: None,
+    depth: int = 12,
+) -> bool:
     """Whether a text or path holds on every way what each process that makes it has of its own.
 
     A clock by the second, or a random name; on all ways that it may be made, and as a part of the text.
+    `default_of` says what an expression is made of that the program leaves to its surroundings.
     """
     if not depth or isinstance(node, ast.Constant):
         return False
     if isinstance(node, ast.Call) and _own_to_a_process(program, node):
         return True
-    if isinstance(node, ast.Call) and _is_written_coarsely(program, node):
+    if is_made_coarse(program, node, own_calls):
         return False
-    inner: list[ast.expr] = list(text_parts(program, node)[0])
+    if (told := default_of(node)) is not None:
+        return surely_differs(program, told, default_of, depth - 1)
+    inner = [each for each in text_parts(program, node)[0] if not is_filled_in_coarsely(each)]
     made = origins(program, node)
     if not inner and made != (node,):
-        return all(each is not None and surely_differs(program, each, depth - 1) for each in made)
+        return all(each is not None and surely_differs(program, each, default_of, depth - 1) for each in made)
     if isinstance(node, ast.Call):
         method = isinstance(node.func, ast.Attribute) and node.func.attr in {*_PURE_METHODS, *_TELLING}
-        if method or program.qualified(node.func) in _PURE_CALLS:
+        name = program.qualified(node.func) or ""
+        if method or name in _PURE_CALLS or name.startswith("hashlib."):
             owner = [node.func.value] if isinstance(node.func, ast.Attribute) else []
-            inner += [*owner, *all_arguments(node)]
+            given = [] if last_name(node.func) == "get" else all_arguments(node)  # Nobody need ask for these.
+            inner += [*owner, *given]
     elif isinstance(node, ast.Attribute | ast.Subscript | ast.FormattedValue):
         inner.append(node.value)
     elif isinstance(node, ast.GeneratorExp | ast.ListComp):
         inner.append(node.elt)
     elif isinstance(node, ast.BinOp):
         inner += [node.left, node.right]
-    return any(surely_differs(program, each, depth - 1) for each in inner)
+    return any(surely_differs(program, each, default_of, depth - 1) for each in inner)
 
 
 def _source_of_drawing(program: Program, call: ast.Call, before: frozenset[ast.Call]) -> str | None:

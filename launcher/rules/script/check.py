@@ -61,6 +61,7 @@ from launcher.rules.script.findings import ScriptSubject
 from launcher.rules.script.starts import command_line, launches, strategies, topology
 from launcher.rules.script.starts.job_run import JobRun, as_started
 from launcher.rules.script.states import kept_folders, loading, resuming, state_keys, writers
+from launcher.rules.script.states.shared_folders import SHARED_FOLDER_JOB_RULES, SHARED_FOLDER_RULES
 from launcher.rules.script.steps import accumulation, engines, reductions
 from launcher.text.values import nearest
 
@@ -108,6 +109,7 @@ RULES: tuple[Callable[[Program], Iterator[Finding]], ...] = (
     *reductions.REDUCTION_RULES,
     *engines.ENGINE_RULES,
     *writers.CHECKPOINT_RULES,
+    *SHARED_FOLDER_RULES,
     *loading.COMMAND_RULES,
     *training_compiler.XLA_RULES,
     *process_groups.MEMORY_RULES,
@@ -128,6 +130,7 @@ SEVERAL_HOSTS_CODES = frozenset({"DIST006", "DIST007", "NCCL009"})
 JOB_RULES: tuple[Callable[[ScriptSubject], Iterator[Finding]], ...] = (
     *DATA_JOB_RULES,
     *kept_folders.FOLDER_JOB_RULES,
+    *SHARED_FOLDER_JOB_RULES,
     *resuming.RESUMING_JOB_RULES,
     *processes.STRATEGY_JOB_RULES,
     *strategies.STRATEGY_RULES,

@@ -206,11 +206,15 @@ class ConfigurationFiles:
         )
 
     def sets_the_folder(self, words: Sequence[str]) -> bool:
-        """Whether hydra's files or words may say in which folder the program runs; so too where it is not
-        known which files those are."""
+        """Whether hydra's files or words may say in which folder the program runs, other than one below that
+        in which it is started; so too where it is not known which files those are."""
         if any("hydra." in word for word in words) or not (files := self._of_hydra(words)):
             return True
-        return any(keys[:1] == ("hydra",) for each in files for keys, _ in self._entries(each))
+        return any(
+            keys[:1] == ("hydra",) and isinstance(value, str) and value.startswith(("/", "~", "$"))
+            for each in files
+            for keys, value in self._entries(each)
+        )
 
     def hydra_keys(self, words: Sequence[str]) -> HydraKeys | None:
         """What hydra's files let the words say; None where not all of them are known."""

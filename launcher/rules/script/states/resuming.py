@@ -33,7 +33,9 @@ from launcher.program.surroundings.saves import (
 )
 from launcher.program.values import (
     Defined,
+    Dictionary,
     External,
+    entries_of,
 )
 from launcher.rules.script.configuration_files import ConfigurationFiles, location_in_file, words_of
 from launcher.rules.script.data.loaders import Loaders
@@ -124,9 +126,10 @@ def what_restarts_loads_a_checkpoint(subject: ScriptSubject) -> Iterator[Finding
     if first is None:
         return
     saved = [call for call, _ in state_saves(program) if program.analysis(Reachability).reaches(call)]
+    epochs = next(_epochs_around(program, first), None)
     yield finding_at(
         checkpoints.NOTHING_TO_RESUME_FROM,
-        first,
+        first if epochs is None else epochs,
         f"{why}, and {_lack_of(loads)}",
         remedy=f"Load the newest checkpoint of {subject.plan.checkpoints.local_path} at the start, "
         "with the states of model, optimizer and scheduler.",
@@ -136,7 +139,7 @@ def what_restarts_loads_a_checkpoint(subject: ScriptSubject) -> Iterator[Finding
             *(related_at(each, "loaded here") for each in loads.weights[:2]),
             *(related_at(each, "not come to here") for each in ([] if loads.held else loads.idle[:2])),
             *(related_at(each, "saved here") for each in saved[:2]),
-            *(related_at(each, "the epochs begin here") for each in _epochs_around(program, first)),
+            *(() if epochs is None else (related_at(first, "trained here"),)),
         ],
     )
 
@@ -246,9 +249,33 @@ def _asked(program: Program, call: ast.Call, name: str) -> list[ast.expr]:
     whole = program.qualified(call.func) or ""
     if isinstance(program.value(call.func), Defined) or whole.startswith(_NOT_ASKED):
         return []
-    asking = _ASKED_OF_TRAINERS if name in _TRAINING or name.endswith("trainer") else _ASKED
+    of_trainers = name in _TRAINING or name.endswith("trainer")
+    asking = _ASKED_OF_TRAINERS if of_trainers else _ASKED
     asked = [each.value for each in call.keywords if asking.fullmatch((each.arg or "").lower())]
+    if of_trainers:
+        asked += [
+            one
+            for each in call.keywords
+            if each.arg is None
+            for one in _unpacked(program, each.value, asking)
+        ]
     return asked + (call.args[:1] if name == "train" and _TRAINERS.fullmatch(whole) else [])
+
+
+def _unpacked(program: Program, table: ast.expr, asking: re.Pattern[str]) -> Iterator[ast.expr]:
+    """The entries of a table that a trainer is given as arguments, `**options`, which say from where to go
+    on; the table itself where it is not written out."""
+    for each in origins(program, table):
+        value = None if each is None else program.value(each)
+        if not isinstance(value, Dictionary):
+            yield table
+            return
+        for key, one in entries_of(value.node):
+            if key is None or asking.fullmatch(str(getattr(key, "value", "")).lower()):
+                yield one
+    for name, bindings in file_of(table).set_items.items():
+        if asking.fullmatch(name.lower()):
+            yield from (one.value or table for one in bindings if one.name == last_name(table))
 
 
 def _is_known(star: str) -> bool:

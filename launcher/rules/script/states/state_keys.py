@@ -5,13 +5,13 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Iterator
+from dataclasses import replace
 
 from launcher.failure_modes import checkpoints
 from launcher.failure_modes.model import Finding, Severity, Stage
 from launcher.failure_modes.registry import finds
 from launcher.frozen import frozen
 from launcher.program.dataflow import (
-    all_arguments,
     argument_of,
     origins,
     parts_of,
@@ -25,12 +25,20 @@ from launcher.program.index import (
     parent_of,
     scope_of,
 )
-from launcher.program.objects.nodes import nodes_within
 from launcher.program.program import Program, calls_as_given, read_program
+from launcher.program.ranks.reachability import Reachability
 from launcher.program.spellings import NOT_WRITTEN, spellings
 from launcher.program.surroundings.saves import path_of_file
 from launcher.program.values import DDP, UNKNOWN, Constant, Dictionary, Made, entries_of
 from launcher.rules.script.findings import finding_at, related_at
+from launcher.rules.script.states.changed_keys import (
+    KeyChange,
+    is_empty,
+    made_alone,
+    may_be_changed,
+    merged_into_own,
+    source_of_keys,
+)
 
 
 @finds(Stage.SCRIPT, checkpoints.UNEXPECTED_KEY_PREFIX)
@@ -119,7 +127,11 @@ _PREFIXES = {
     "torch.nn.parallel.DataParallel": "module.",
     "apex.parallel.DistributedDataParallel": "module.",
     "torch.compile": "_orig_mod.",
+    "torch.optim.swa_utils.AveragedModel": "module.",
+    **{f"timm.utils.{name}": "module." for name in ("ModelEma", "ModelEmaV2", "ModelEmaV3")},
 }
+_WRAPPED_AS = {name: "model" for name in _PREFIXES if not name.endswith("Parallel")}
+"""What the parameter is called by which a wrapper gets the model, where that is not `module`."""
 _BARE_MODELS = ("torchvision.models.", "timm.create_model", "segmentation_models_pytorch.")
 _SAME_MODEL = frozenset({"to", "cuda", "cpu", "train", "eval", "half", "bfloat16", "float"})
 
@@ -132,6 +144,12 @@ class _State:
     path: ast.expr
     key: str | None
     prefix: str
+    change: KeyChange | None = None
+
+    def fits(self, saved: _State) -> bool:
+        """Whether a model that loads gets its own keys of what is saved, or nobody can tell."""
+        given = saved.prefix if self.change is None else self.change.prefix_after(saved.prefix)
+        return given is None or given == self.prefix
 
 
 @finds(Stage.SCRIPT, checkpoints.UNEXPECTED_KEY_PREFIX)
@@ -139,8 +157,8 @@ def states_are_loaded_as_they_are_saved(program: Program) -> Iterator[Finding]:
     """A state saved from a wrapper and loaded into the bare model, or the other way round, by one path.
 
     The keys do not match: load_state_dict raises, or with strict=False loads nothing. Both ends must be in
-    the program, with the same path and key as written, and the model's way to its wrapper must be known; of
-    what happens to the keys between, only a prefix that is taken off for a wrapper tells anything.
+    the program, with the same path and key as written, and the model's way to its wrapper must be known; what
+    happens to the keys between is followed where it is copying, filtering, or taking prefixes off.
 
     A program beside it, such as the inference.py of an endpoint, loads what has the file's name. A warning
     where the two are only in one folder. Information of a wrapper's weights in a program that loads other
@@ -161,16 +179,20 @@ def states_are_loaded_as_they_are_saved(program: Program) -> Iterator[Finding]:
         same = same or [each for each in of_key if _has_shape_of(program, each.path, loaded.path)]
         near = [] if same else [each for each in of_key if _is_in_folder_of(program, each.path, loaded.path)]
         told |= {*same, *near}
-        if not (same or near) or any(each.prefix == loaded.prefix for each in (*same, *near)):
+        if not (same or near) or any(map(loaded.fits, (*same, *near))):
             continue
         save, path = (*same, *near)[0], ast.unparse(loaded.path)
+        # What loads for an endpoint, the training itself never comes to.
+        is_come_to = program.analysis(Reachability).reaches(loaded.call)
         yield finding_at(
             checkpoints.UNEXPECTED_KEY_PREFIX,
-            loaded.call,
-            f"the keys saved to `{path}` {_begin(save.prefix)}, and the model that loads them has keys "
-            f"that {_begin(loaded.prefix)}: load_state_dict raises, or with strict=False loads nothing",
-            severity=Severity.WARNING if near else None,
-            related=[related_at(save.call, "saved here")],
+            loaded.call if is_come_to else save.call,
+            f"the keys saved to `{path}` {_begin(save.prefix)}{_changed(save, loaded)}, and the model that "
+            f"loads them has keys that {_begin(loaded.prefix)}: {_end_of(loaded)}",
+            severity=Severity.WARNING if near or not is_come_to else None,
+            related=[
+                related_at(save.call, "saved here") if is_come_to else related_at(loaded.call, "loaded here")
+            ],
         )
     bare = _loads_of_bare_models(program)
     for each in (one for one in saved if one.prefix == "module." and one.key is None and one not in told):
@@ -246,7 +268,7 @@ def _folder_of(program: Program, path: ast.expr, depth: int = 4) -> tuple[str, i
 def _handed_over(program: Program) -> Iterator[Finding]:
     """States that go from one model into another in memory: `ema.load_state_dict(ddp.state_dict())`."""
     for call, state, prefix in _loads(program):
-        given = _prefix_of_state(program, state)
+        given = _prefix_handed_over(program, state)
         if given is not None and given != prefix:
             yield finding_at(
                 checkpoints.UNEXPECTED_KEY_PREFIX,
@@ -259,7 +281,8 @@ def _handed_over(program: Program) -> Iterator[Finding]:
 def _cut_for_wrappers(program: Program) -> Iterator[Finding]:
     """States whose keys lose the prefix and go into the wrapper, whose keys have it."""
     for call, state, prefix in _loads(program):
-        cut = _cut_key(program, state) if prefix == "module." else None
+        change = source_of_keys(program, state)
+        cut = change.key if prefix == "module." and change.prefix_after(prefix) == "" else None
         if cut is not None:
             yield finding_at(
                 checkpoints.UNEXPECTED_KEY_PREFIX,
@@ -269,40 +292,6 @@ def _cut_for_wrappers(program: Program) -> Iterator[Finding]:
                 remedy="Load them into `model.module`, or before the model is wrapped.",
                 related=[related_at(cut, "taken off here")],
             )
-
-
-def _cut_key(program: Program, state: ast.expr) -> ast.expr | None:
-    """The expression that takes the prefix off every key of a state: in a comprehension, or in a loop that
-    fills a table."""
-    found = origins(program, state)
-    table = found[0] if len(found) == 1 else None
-    key = table.key if isinstance(table, ast.DictComp) else None
-    holder = None if table is None else parent_of(table)
-    name = last_name(holder.targets[0]) if isinstance(holder, ast.Assign) else None
-    if isinstance(table, ast.Dict | ast.Call) and name is not None:
-        targets = (
-            each.targets[0]
-            for each in nodes_within(scope_of(table).node)
-            if isinstance(each, ast.Assign) and isinstance(each.targets[0], ast.Subscript)
-        )
-        keys = [each.slice for each in targets if last_name(each.value) == name]
-        is_table = isinstance(table, ast.Dict) or program.qualified(table.func) in _TABLES
-        key = keys[0] if len(keys) == 1 and is_table else None
-    made = () if key is None else origins(program, key)
-    only = made[0] if len(made) == 1 else None
-    match only:
-        case ast.Call(
-            func=ast.Attribute(attr="replace"), args=[ast.Constant(value="module."), ast.Constant(value="")]
-        ):
-            return only
-        case ast.Call(func=ast.Attribute(attr="removeprefix"), args=[ast.Constant(value="module.")]):
-            return only
-        case ast.Subscript(slice=ast.Slice(lower=ast.Constant(value=7), upper=None)):
-            return only
-    return None
-
-
-_TABLES = ("dict", "collections.OrderedDict")
 
 
 def _loaded_beside(program: Program, saved: list[_State]) -> Iterator[Finding]:
@@ -324,7 +313,7 @@ def _loaded_beside(program: Program, saved: list[_State]) -> Iterator[Finding]:
             name = _file_name(other, loaded.path)
             same = [each for each in saved if each.key == loaded.key and name in (names.get(each), None)]
             same += [each for each in saved if not each.prefix and _file_name(program, each.path) == name]
-            if name and same and all(each.prefix != loaded.prefix for each in same):
+            if name and same and not any(map(loaded.fits, same)):
                 yield finding_at(
                     checkpoints.UNEXPECTED_KEY_PREFIX,
                     same[0].call,
@@ -385,6 +374,18 @@ def _begin(prefix: str) -> str:
     return f"begin with `{prefix}`" if prefix else "have no prefix"
 
 
+def _changed(save: _State, loaded: _State) -> str:
+    """What is left of a prefix that is taken off in part before a model loads the keys."""
+    given = loaded.change and loaded.change.prefix_after(save.prefix)
+    return "" if given is None or given == save.prefix else f" (`{given or 'none'}` once they are changed)"
+
+
+def _end_of(loaded: _State) -> str:
+    if loaded.change is not None and loaded.change.is_filtered:
+        return "of those that are left by the filter it gets none, and nothing tells"
+    return "load_state_dict raises, or with strict=False loads nothing"
+
+
 def _saved(program: Program) -> Iterator[_State]:
     for call, _ in calls_as_given(program, "torch.save"):
         path, what = path_of_file(program, argument_of(call, "f", 1)), argument_of(call, "obj", 0)
@@ -394,14 +395,33 @@ def _saved(program: Program) -> Iterator[_State]:
         if whole is None or others:
             continue
         parts: list[tuple[str | None, ast.expr]] = [(None, what)]
-        table = program.value(whole)
-        if isinstance(table, Dictionary):
-            parts = [(str(k.value), v) for k, v in entries_of(table.node) if isinstance(k, ast.Constant)]
-            parts += _set_before(program, what, call)
+        if (entries := _entries(program, whole)) is not None:
+            parts = [*entries, *_set_before(program, what, call)]
         for key, value in parts:
             prefix = _prefix_of_state(program, value)
             if prefix is not None:
                 yield _State(call, _renamed(program, path), key, prefix)
+
+
+def _entries(program: Program, table: ast.expr, depth: int = 4) -> list[tuple[str, ast.expr]] | None:
+    """The entries of a table that is written out, also in parts: `{**base, "epoch": 3}`, `base | {...}`."""
+    value = program.value(table)
+    listed: list[tuple[ast.expr | None, ast.expr]] = []
+    if isinstance(table, ast.BinOp) and isinstance(table.op, ast.BitOr):
+        listed = [(None, table.left), (None, table.right)]
+    elif isinstance(value, Dictionary):
+        listed = entries_of(value.node)
+    else:
+        return None
+    found: dict[str, ast.expr] = {}
+    for key, each in listed:
+        made = origins(program, each) if key is None and depth else ()
+        inner = made[0] if len(made) == 1 else None
+        if isinstance(key, ast.Constant):
+            found[str(key.value)] = each
+        elif inner is not None:
+            found |= dict(_entries(program, inner, depth - 1) or ())
+    return [*found.items()]
 
 
 def _set_before(program: Program, table: ast.expr, save: ast.Call) -> Iterator[tuple[str, ast.expr]]:
@@ -415,11 +435,33 @@ def _set_before(program: Program, table: ast.expr, save: ast.Call) -> Iterator[t
 
 def _prefix_of_state(program: Program, node: ast.expr) -> str | None:
     """The prefix of the keys of `model.state_dict()`; None for other things and for models not known."""
-    made = _made_alone(program, _uncopied(program, node))
+    change = source_of_keys(program, node)
+    made = made_alone(program, change.whole, change.functions)
     match made:
         case ast.Call(func=ast.Attribute(value=model, attr="state_dict"), args=[], keywords=[]):
-            return _prefix_of_model(program, made, model)
+            prefix = _prefix_of_model(program, made, model)
+            return None if prefix is None else change.prefix_after(prefix)
     return None
+
+
+def _prefix_handed_over(program: Program, state: ast.expr) -> str | None:
+    """The prefix of a state that goes from one model into another; of one that may also come from a file,
+    such as the best weights until then, that which it has otherwise."""
+    if isinstance(state, ast.Name | ast.Attribute) and may_be_changed(program, state, None, frozenset()):
+        return None
+    found = [each for each in origins(program, state) if not is_empty(each)]
+    others = [each for each in found if each is None or not _is_of_a_file(program, each)]
+    given = {None if each is None else _prefix_of_state(program, each) for each in others}
+    return given.pop() if len(given) == 1 else None
+
+
+def _is_of_a_file(program: Program, state: ast.expr) -> bool:
+    """Whether a state is an entry of what was loaded: `checkpoint["best"]`."""
+    made = origins(program, state.value) if isinstance(state, ast.Subscript) else ()
+    return bool(made) and all(
+        is_empty(each) or (isinstance(each, ast.Call) and program.qualified(each.func) == "torch.load")
+        for each in made
+    )
 
 
 def _prefix_of_model(program: Program, call: ast.Call, model: ast.expr) -> str | None:
@@ -428,41 +470,6 @@ def _prefix_of_model(program: Program, call: ast.Call, model: ast.expr) -> str |
     if prefix and (early := _is_before_wrapping(program, call, model)) is not False:
         return early and ""
     return prefix
-
-
-def _made_alone(program: Program, node: ast.expr) -> ast.expr | None:
-    """The only expression that makes something; None where that is open, or where it may be changed since."""
-    if isinstance(node, ast.Name | ast.Attribute) and _may_be_changed(node, None):
-        return None
-    found = [each for each in origins(program, node) if not _is_empty(each)]
-    return found[0] if len(found) == 1 else None
-
-
-_COPIES = ("dict", "collections.OrderedDict", "copy.copy", "copy.deepcopy")
-
-
-def _uncopied(program: Program, table: ast.expr) -> ast.expr:
-    """What a table is a copy of that has the same keys: `{k: v.cpu() for k, v in state.items()}`."""
-    made = _made_alone(program, table)
-    pairs = made
-    if isinstance(made, ast.Call) and len(made.args) == 1 and program.qualified(made.func) in _COPIES:
-        pairs = made.args[0]
-        if not isinstance(pairs, ast.GeneratorExp | ast.ListComp):
-            return _uncopied(program, pairs)
-    match pairs:
-        case (
-            ast.DictComp(key=ast.Name(id=key), generators=[one])
-            | ast.GeneratorExp(elt=ast.Tuple(elts=[ast.Name(id=key), _]), generators=[one])
-            | ast.ListComp(elt=ast.Tuple(elts=[ast.Name(id=key), _]), generators=[one])
-        ):
-            match one:
-                case ast.comprehension(
-                    target=ast.Tuple(elts=[ast.Name(id=first), _]),
-                    iter=ast.Call(func=ast.Attribute(value=whole, attr="items")),
-                    ifs=[],
-                ) if first == key:
-                    return _uncopied(program, whole)
-    return table
 
 
 def _loads(program: Program) -> Iterator[tuple[ast.Call, ast.expr, str]]:
@@ -479,9 +486,13 @@ def _loads(program: Program) -> Iterator[tuple[ast.Call, ast.expr, str]]:
 
 def _loaded(program: Program) -> Iterator[_State]:
     for call, state, prefix in _loads(program):
-        read = _read(program, _uncopied(program, state))
+        merged = merged_into_own(program, state)
+        change = source_of_keys(program, merged)
+        read = _read(program, change.whole, change.functions)
         if read is not None:
-            yield _State(call, *read, prefix)
+            yield _State(
+                call, *read, prefix, change if merged is state else replace(change, is_filtered=True)
+            )
 
 
 def _is_before_wrapping(program: Program, call: ast.Call, model: ast.expr) -> bool | None:
@@ -504,7 +515,9 @@ def _is_before_wrapping(program: Program, call: ast.Call, model: ast.expr) -> bo
     return True if all(before) else None
 
 
-def _read(program: Program, node: ast.expr) -> tuple[ast.expr, str | None] | None:
+def _read(
+    program: Program, node: ast.expr, functions: frozenset[ast.AST]
+) -> tuple[ast.expr, str | None] | None:
     """The path and key of `torch.load(path)["model"]`, also through names that nobody else gets to see."""
     key = None
     if isinstance(node, ast.Subscript):
@@ -512,45 +525,25 @@ def _read(program: Program, node: ast.expr) -> tuple[ast.expr, str | None] | Non
         if not isinstance(value, Constant):
             return None
         key, node = str(value.value), node.value
-    if isinstance(node, ast.Name | ast.Attribute) and _may_be_changed(node, key):
+    if isinstance(node, ast.Name | ast.Attribute) and may_be_changed(program, node, key, functions):
         return None
-    found = [each for each in origins(program, node) if not _is_empty(each)]
+    found = [each for each in origins(program, node) if not is_empty(each)]
     if len(found) != 1 or found[0] is None:
         return None
     if key is None and isinstance(found[0], ast.Subscript) and found[0] is not node:
-        return _read(program, found[0])
+        return _read(program, found[0], functions)
     if not isinstance(found[0], ast.Call) or program.qualified(found[0].func) != "torch.load":
         return None
     holder = parent_of(found[0])
     targets = holder.targets if isinstance(holder, ast.Assign) else []
     targets = [holder.target] if isinstance(holder, ast.NamedExpr) else targets
-    if any(isinstance(each, ast.Name | ast.Attribute) and _may_be_changed(each, key) for each in targets):
+    if any(
+        isinstance(each, ast.Name | ast.Attribute) and may_be_changed(program, each, key, functions)
+        for each in targets
+    ):
         return None
     path = path_of_file(program, argument_of(found[0], "f", 0))
     return None if path is None else (path, key)
-
-
-def _is_empty(origin: ast.expr | None) -> bool:
-    """Whether an origin stands for no checkpoint at all: None or `{}`."""
-    return not origin.keys if isinstance(origin, ast.Dict) else getattr(origin, "value", 0) is None
-
-
-def _may_be_changed(state: ast.Name | ast.Attribute, key: str | None) -> bool:
-    """Whether what was loaded, or what it holds below a key, is handed to anything but load_state_dict."""
-    scope, file = scope_of(state), file_of(state)
-    changeable = (written := ast.unparse(state), f"{written}[{key!r}]")
-    named_so = file.names.get(state.id) if isinstance(state, ast.Name) else file.attributes.get(state.attr)
-    for call in (each for use in named_so or () for each in ancestors(use) if isinstance(each, ast.Call)):
-        local = isinstance(state, ast.Attribute) or scope_of(call) is scope
-        if not local or last_name(call.func) in ("load_state_dict", "save"):
-            continue
-        owner = call.func.value if isinstance(call.func, ast.Attribute) else None
-        reading = last_name(call.func) in ("get", "keys", "items", "values")
-        given = all_arguments(call) if reading or owner is None else [*all_arguments(call), owner]
-        named = (each for each in given if isinstance(each, ast.Name | ast.Attribute | ast.Subscript))
-        if any(ast.unparse(each) in changeable for each in named):
-            return True
-    return False
 
 
 class _Prefixes:
@@ -599,7 +592,7 @@ class _Prefixes:
             return None
         name = self._program.qualified(origin.func) or ""
         if name in _PREFIXES:
-            inner = argument_of(origin, "module" if name != "torch.compile" else "model", 0)
+            inner = argument_of(origin, _WRAPPED_AS.get(name, "module"), 0)
             below = None if inner is None else self.prefix_of(inner)
             return _PREFIXES[name] + (below or "")
         last = last_name(origin.func) or ""

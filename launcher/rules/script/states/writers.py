@@ -10,8 +10,13 @@ from launcher.failure_modes import checkpoints
 from launcher.failure_modes.model import Finding, Severity, Stage
 from launcher.failure_modes.registry import finds
 from launcher.program.bindings import are_exclusive
-from launcher.program.dataflow import argument_of, has_star_arguments, origins, parts_of, text_parts
-from launcher.program.index import ancestors_in_function, file_of, last_name, scope_of
+from launcher.program.dataflow import argument_of, has_star_arguments, origins, parts_of, text_parts, unmoved
+from launcher.program.index import (
+    ancestors_in_function,
+    file_of,
+    last_name,
+    scope_of,
+)
 from launcher.program.process_environment import is_for_one_host
 from launcher.program.program import Program, calls_as_given, joining_calls
 from launcher.program.ranks.guards import Guards
@@ -21,23 +26,21 @@ from launcher.program.ranks.truths import Guard, Truth
 from launcher.program.ranks.uniformity import (
     OpenUniformity,
     Uniformity,
-    own_calls,
-    source_of_difference,
-    surely_differs,
 )
 from launcher.program.surroundings.saves import (
     SAVED_FOLDER,
     SAVERS,
     WRITE_ON_ONE_RANK,
     path_of_file,
-    spelling_of_path,
 )
 from launcher.program.values import (
+    DDP,
     Constant,
     Instance,
     RankKind,
     RankValue,
 )
+from launcher.rules.script.data.by_libraries import HookParticipants, trainers_of_several
 from launcher.rules.script.data.downloads import is_made_once
 from launcher.rules.script.findings import (
     finding_at,
@@ -59,7 +62,8 @@ def one_rank_writes_a_file(program: Program) -> Iterator[Finding]:
     emptied it just then. Information of a document that is only written, by `json.dump` or its like. A test
     of one rank that `or` joins with one of how far the training is lets every rank save then.
 
-    A file that is made where it is missing is asked for as what every rank prepares (DATA009).
+    Of a class of Lightning the hooks count that its Trainer calls on every rank. A file that is made where it
+    is missing is asked for as what every rank prepares (DATA009).
 
     Informational where the script comes to nothing that makes it one of several processes, as a converter
     does that shares a module with the training, and where only what it imports makes the group, as inference.
@@ -68,10 +72,12 @@ def one_rank_writes_a_file(program: Program) -> Iterator[Finding]:
     with `f"model-{rank}.pt"`. Source: developer guide, model-checkpoints.
     """
     making = [call for call, _ in joining_calls(program)]
-    if not making:
+    by_lightning = [call for call, _ in trainers_of_several(program)]
+    if not making and not by_lightning:
         return
     participants = program.analysis(Participants)
-    severity = None if program.analysis(Reachability).is_one_of_several(making) else Severity.INFO
+    several = program.analysis(Reachability).is_one_of_several([*making, *by_lightning])
+    severity = None if several else Severity.INFO
     states = (*calls_as_given(program, *SAVERS), *_models_saved(program))
     texts = dict.fromkeys(_texts_read_again(program), "open")
     documents = [
@@ -92,6 +98,10 @@ def one_rank_writes_a_file(program: Program) -> Iterator[Finding]:
         if path is None or (name in _DOCUMENTS and path is argument_of(call, *where)):
             continue
         who = participants.ranks_running(call)
+        if who is None and by_lightning:
+            who = program.analysis(HookParticipants).ranks_running(call)
+        elif not making:
+            continue  # What starts the Trainer may be one process.
         entering = who if who is not None else program.analysis(OpenParticipants).ranks_running(call)
         of_hosts = _guard_of_each_host(program, entering)
         written = ast.unparse(path)
@@ -243,14 +253,42 @@ def _models_saved(program: Program) -> Iterator[tuple[ast.Call, str]]:
                 or argument_of(call, "is_main_process")
             ):
                 continue
-            model = program.value(call.func.value)
-            name = model.name if isinstance(model, Instance) else ""
-            if (
-                name.startswith(("transformers.", "diffusers."))
-                and "Model" in name
-                and ".from_pretrained" in name
-            ):
+            if _is_a_whole_model(program, call.func.value):
                 yield call, "save_pretrained"
+
+
+_MODELS = re.compile(
+    r"(transformers|diffusers|peft)\.(\w+\.)*"
+    r"(\w*(Model|For[A-Z]|Pipeline)\w*(\.from_(pretrained|config))?|get_peft_model)(\.(to|cuda|train|eval))*"
+)
+"""What makes a model of Hugging Face's, of which every rank has a whole one."""
+
+
+def _is_a_whole_model(program: Program, model: ast.expr, depth: int = 4) -> bool:
+    """Whether an expression is a model of Hugging Face's, also taken out of the wrapper of DDP."""
+    made = program.value(model)
+    if isinstance(made, Instance) and _MODELS.fullmatch(made.name):
+        return True
+    found = [unmoved(each) for each in origins(program, model) if each is not None]
+    inner: list[ast.expr | None] = []
+    for each in found:
+        if isinstance(each, ast.Call) and _MODELS.fullmatch(program.qualified(each.func) or ""):
+            continue
+        if isinstance(each, ast.Name) and depth:
+            inner.append(each)
+            continue
+        wrappers = (
+            origins(program, each.value) if isinstance(each, ast.Attribute) and each.attr == "module" else ()
+        )
+        wrapped = [
+            one for one in wrappers if isinstance(one, ast.Call) and program.qualified(one.func) == DDP
+        ]
+        if not wrapped or len(wrapped) < len(wrappers) or not depth:
+            return False
+        inner += [argument_of(one, "module", 0) for one in wrapped]
+    return bool(found) and all(
+        each is not None and _is_a_whole_model(program, each, depth - 1) for each in inner
+    )
 
 
 def _texts_read_again(program: Program) -> Iterator[ast.Call]:
@@ -292,87 +330,7 @@ def _is_spawned(program: Program, guard: Guard) -> bool:
     return any(isinstance(each, RankValue) and each.source == "spawn" for each in values)
 
 
-# Whether all ranks mean one folder.
-
-
-_SHARED_SAVES = {
-    **dict.fromkeys(
-        (f"torch.distributed.checkpoint.{each}" for each in ("save", "async_save", "save_state_dict")),
-        ("checkpoint_id", None),
-    ),
-    "torch.distributed.checkpoint.FileSystemWriter": ("path", 0),
-    "deepspeed.DeepSpeedEngine.save_checkpoint": ("save_dir", 0),
-    "accelerate.Accelerator.save_state": ("output_dir", 0),
-}
-"""Checkpoints of which each rank writes its part into a folder, and which argument says into which."""
-
-
-@finds(Stage.SCRIPT, checkpoints.RANKS_NAME_OTHER_FOLDERS)
-def ranks_mean_one_folder(program: Program) -> Iterator[Finding]:
-    """A checkpoint below a folder that each rank names for itself, by a clock or a random name.
-
-    The parts that the ranks save lie in as many folders, and none of them holds a whole checkpoint; or the
-    file that rank 0 saves is looked for by the others where it never was. A warning where a clock names it,
-    by which ranks may come to one second; a name by the day is one that all have. Silent where the name is
-    made before processes are spawned, is sent to the others, or may be given from outside.
-
-    Bad: `dcp.save(state, checkpoint_id=f"runs/{uuid.uuid4()}")` on every rank. Good: the job's name, or one
-    that `dist.broadcast_object_list` sends from rank 0.
-
-    Source: torch.distributed.checkpoint's documentation: every rank writes below one checkpoint_id.
-    """
-    making = [call for call, _ in joining_calls(program)]
-    if not making or not program.analysis(Reachability).joins_others(making):
-        return
-    participants = program.analysis(Participants)
-    named = ((call, argument_of(call, *_SHARED_SAVES[name])) for call, name in program.calls(*_SHARED_SAVES))
-    shared = [(call, path) for call, path in named if participants.ranks_running(call) is True]
-    for call, path, read in (*((*each, None) for each in shared), *_read_elsewhere(program)):
-        source = None if path is None else _named_for_itself(program, path)
-        if path is not None and source is not None:
-            by_all = "each rank saves its part into a folder of its own, and none holds the whole checkpoint"
-            yield finding_at(
-                checkpoints.RANKS_NAME_OTHER_FOLDERS,
-                call,
-                f"`{ast.unparse(path)}` has another name on each rank (by {source}): "
-                + (by_all if read is None else "the others look for what rank 0 saves where it never was"),
-                severity=None if source.startswith(_RANDOM) else Severity.WARNING,
-                related=[] if read is None else [related_at(read, "looked for by every rank here")],
-            )
-
-
-_RANDOM = ("uuid.", "secrets.", "random.", "numpy.random.", "os.")
-
-
-def _named_for_itself(program: Program, path: ast.expr) -> str | None:
-    """By what each rank surely names a path for itself; None where they may agree on it."""
-    if not surely_differs(program, path):
-        return None
-    ranks_running = program.analysis(Participants).ranks_running
-    made = [each for each in own_calls(program, path) if ranks_running(each) is not True]
-    return None if made else source_of_difference(program, path)
-
-
-def _read_elsewhere(program: Program) -> Iterator[tuple[ast.Call, ast.expr, ast.Call]]:
-    """The files that one rank saves and that every rank loads: the save, its path and the load."""
-    ranks_running = program.analysis(Participants).ranks_running
-    loads = [(call, argument_of(call, "f", 0)) for call, _ in program.calls("torch.load")]
-    read = {
-        spelled: call
-        for call, path in loads
-        if path is not None
-        and ranks_running(call) is True
-        and (spelled := spelling_of_path(program, path)) is not None
-    }
-    for call, _ in program.calls("torch.save") if read else ():
-        path, who = argument_of(call, "f", 1), ranks_running(call)
-        if path is not None and isinstance(who, Guard) and who.members == frozenset({0}) and not who.outside:
-            found = read.get(spelling_of_path(program, path) or "")
-            if found is not None:
-                yield call, path, found
-
-
-CHECKPOINT_RULES = (one_rank_writes_a_file, ranks_mean_one_folder)
+CHECKPOINT_RULES = (one_rank_writes_a_file,)
 
 
 # Paths that each host has for itself: below /tmp.
