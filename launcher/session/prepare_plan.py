@@ -34,7 +34,7 @@ from launcher.program.index import Unread
 from launcher.program.process_environment import starts_ranks
 from launcher.program.program import NO_CHANGED_FILES, FileCache, Program, collection_paused, read_program
 from launcher.rules.job.check import check_job, check_source
-from launcher.rules.job.code_rules import MOST_SHELL_BYTES
+from launcher.rules.job.start_scripts import MOST_SHELL_BYTES
 from launcher.rules.job.subject import SEARCHED_NAMES, JobSubject, ReadableSource, RunPlace
 from launcher.rules.script.check import relative_to_working_folder
 from launcher.rules.script.findings import ScriptSubject

@@ -27,7 +27,7 @@ from launcher.program.ranks.reachability import surely_runs
 from launcher.program.surroundings.channels import option_with_default
 from launcher.program.surroundings.options import as_attribute, option_of
 from launcher.program.values import Constant, External
-from launcher.rules.job.code_rules import shell_starts, shell_text
+from launcher.rules.job.start_scripts import shell_starts, shell_text
 from launcher.rules.job.subject import JobSubject
 from launcher.text.values import credential_in
 

@@ -31,6 +31,7 @@ from launcher.program.process_environment import (
     count_on_host,
     is_for_one_host,
     started_processes,
+    variables_of_ranks,
 )
 from launcher.program.program import Program
 from launcher.program.ranks.guards import Guards
@@ -587,7 +588,7 @@ def settings_suit_the_job(subject: ScriptSubject) -> Iterator[Finding]:
 
     program, torch, run = subject.program, torch_version(subject.job), JobRun(subject)
     facts = instance_facts(subject.job.resources.instance_type)
-    for change in changed_variables(program):
+    for change in variables_of_ranks(program):
         value = run.value(change.value)
         if value is None or value.value is None or not is_taken(program, change.node, run.value):
             continue

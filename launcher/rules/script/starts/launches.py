@@ -18,11 +18,14 @@ from launcher.program.dataflow import (
     text_beginning,
 )
 from launcher.program.index import ancestors, ancestors_in_function
-from launcher.program.process_environment import COMMANDS, is_for_one_host
+from launcher.program.process_environment import (
+    is_for_one_host,
+)
 from launcher.program.program import Program, joining_calls
 from launcher.program.ranks.reachability import never_runs, surely_runs
 from launcher.program.ranks.training_loops import ends_with_an_error
 from launcher.program.spellings import spelled_commands
+from launcher.program.surroundings.commands import COMMANDS
 from launcher.program.surroundings.options import default_of_option
 from launcher.program.values import (
     DDP,

@@ -21,13 +21,13 @@ from launcher.program.process_environment import (
     rank_starts,
     started_function,
     started_processes,
-    torchrun_commands,
     ways_to,
 )
 from launcher.program.program import Program, imports_the_unknown, joining_calls
 from launcher.program.ranks.participants import Participants
 from launcher.program.ranks.reachability import Reachability, never_runs, surely_runs
 from launcher.program.ranks.truths import Guard
+from launcher.program.surroundings.commands import torchrun_commands
 from launcher.program.surroundings.options import option_of
 from launcher.program.values import INIT_PROCESS_GROUP, UNKNOWN, Constant, External, RankKind, RankValue
 from launcher.rules.script.findings import ScriptSubject, finding_at, named_variable, related_at

@@ -27,12 +27,12 @@ from launcher.program.process_environment import (
     is_for_one_host,
     port_behind,
     port_in,
-    torchrun_commands,
     variables_in,
 )
 from launcher.program.program import Program
 from launcher.program.ranks.participants import Participants
 from launcher.program.ranks.reachability import runs_wherever, surely_runs
+from launcher.program.surroundings.commands import torchrun_commands
 from launcher.program.surroundings.options import (
     default_of_option,
 )
@@ -119,11 +119,13 @@ def port_is_the_launchers(program: Program) -> Iterator[Finding]:
     fixed port is taken as soon as two jobs share a machine.
 
     Silent where a value of the launcher stays, for one process alone, and in programs that know SLURM or MPI,
-    whose launchers set no port. Where the program spawns its processes itself it is informational.
+    whose launchers set no port. Where the program, or the shell script beside it, starts the processes itself
+    it is informational.
 
     Bad: `os.environ["MASTER_PORT"] = "12355"`. Good: no such line, or `setdefault`.
     Source: torch/distributed/rendezvous.py (`_torchelastic_use_agent_store`); the sources of NCCL009.
     """
+    yield from _ports_in_shell(program)
     own, others = is_for_one_host(program), has_another_launcher(program)
     if not makes_a_group(program) or (others and not own):
         return
@@ -166,6 +168,15 @@ def _addresses_in_shell(program: Program) -> Iterator[Finding]:
                 start,
                 f"the ranks of {start.hosts} hosts are told to meet at {host}: each waits for itself alone",
             )
+
+
+def _ports_in_shell(program: Program) -> Iterator[Finding]:
+    """Where a shell script that starts the program writes the port on which the first rank listens."""
+    shell = program.analysis(ShellStarts)
+    for start in shell.starts if shell.script and not shell.script.is_for_slurm else ():
+        if start.port and start.port.strip("0").isdecimal():
+            message = f"port {start.port} is fixed: a second run on this machine finds it taken"
+            yield finding_in_shell(nccl.PORT_IN_USE, start, message, severity=Severity.INFO)
 
 
 def _written_address(program: Program, given: ast.expr) -> str:
