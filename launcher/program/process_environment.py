@@ -212,7 +212,7 @@ class _EnvironmentChanges:
             if last_name(call.func) == "update":
                 yield from self._of_arguments(call, _SettingWay(call))
             elif len(call.args) == 2:
-                yield from self._of_key(*call.args, _SettingWay(call, call, only_unset=True))
+                yield from self._of_key(call.args[0], call.args[1], _SettingWay(call, call, only_unset=True))
 
     def _of_arguments(self, call: ast.Call, how: _SettingWay) -> Iterator[ChangedVariable]:
         """The variables that a call such as `update(A="1")` names, and those of tables that it is given."""

@@ -126,9 +126,9 @@ def _commands_of(program: Program, call: ast.Call, name: str) -> Iterator[list[a
         yield [word for each in call.args[_SPREAD[name] :] for word in _words_of(program, each)]
         return
     given = argument_of(call, "argv" if name.startswith("os.") else "args", _LISTED[name])
-    for made in () if given is None else origins(program, given):
-        if made is not None:
-            yield [*_words_of(program, made), *_added(program, given, call)]
+    if given is not None:
+        for made in origins(program, given):
+            yield [*(() if made is None else _words_of(program, made)), *_added(program, given, call)]
 
 
 def _words_of(program: Program, command: ast.expr) -> Iterator[ast.expr]:

@@ -643,10 +643,14 @@ def _asks_for_hosts(program: Program, node: ast.AST) -> bool:
 
 _TRAINS_BY = {
     "jax": ("grad", "value_and_grad"),
-    "pytorch": ("backward",),
+    "pytorch": ("backward", "Trainer", "Seq2SeqTrainer", "SFTTrainer"),
     "tensorflow": ("fit", "GradientTape", "apply_gradients", "train_on_batch"),
 }
-_PACKAGES = {"jax": ("jax",), "pytorch": ("torch",), "tensorflow": ("tensorflow", "keras")}
+_PACKAGES = {
+    "jax": ("jax",),
+    "pytorch": ("torch", "transformers", "trl"),
+    "tensorflow": ("tensorflow", "keras"),
+}
 
 
 def framework_of(program: Program) -> str | None:

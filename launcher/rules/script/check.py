@@ -18,7 +18,7 @@ from inspect import getdoc
 from pathlib import Path
 from typing import Any
 
-from launcher.failure_modes import job_file, registry, training_script
+from launcher.failure_modes import distribution, job_file, registry, training_script
 from launcher.failure_modes.model import ALWAYS_COUNTED, FailureMode, Finding, Location, Severity, Stage
 from launcher.failure_modes.registry import CATALOGUE, REGISTRY, finds
 from launcher.frozen import frozen
@@ -59,7 +59,15 @@ from launcher.rules.script.data.workers import (
     workers_leave_the_devices_alone,
 )
 from launcher.rules.script.findings import ScriptSubject
-from launcher.rules.script.starts import command_line, launches, strategies, topology
+from launcher.rules.script.starts import (
+    command_line,
+    job_devices,
+    launches,
+    local_ranks,
+    strategies,
+    timeouts,
+    topology,
+)
 from launcher.rules.script.starts.job_run import JobRun
 from launcher.rules.script.states import kept_folders, loading, resuming, state_keys, writers
 from launcher.text.values import nearest
@@ -92,12 +100,14 @@ RULES: tuple[Callable[[Program], Iterator[Finding]], ...] = (
     collectives.no_collectives_in_exception_handlers,
     *environment.ENVIRONMENT_RULES,
     *topology.TOPOLOGY_RULES,
+    *local_ranks.LOCAL_RANK_RULES,
     *process_groups.BACKEND_RULES,
     *processes.DEVICE_RULES,
     *loading.LOADING_RULES,
     *command_line.OPTION_RULES,
     *DATA_RULES,
     *process_groups.GROUP_RULES,
+    *timeouts.TIMEOUT_RULES,
     *process_groups.JOINING_RULES,
     *forward_passes.FORWARD_RULES,
     *collectives.WRAPPING_RULES,
@@ -133,7 +143,9 @@ JOB_RULES: tuple[Callable[[ScriptSubject], Iterator[Finding]], ...] = (
     *strategies.STRATEGY_RULES,
     *command_line.WORDS_JOB_RULES,
     *launches.LAUNCH_RULES,
+    *job_devices.JOB_DEVICE_RULES,
     *process_groups.MEETING_RULES,
+    *timeouts.TIMEOUT_JOB_RULES,
     *training_compiler.XLA_JOB_RULES,
 )
 """The rules that judge script and job together; without a job they are silent."""
@@ -190,12 +202,14 @@ def check_script(subject: ScriptSubject) -> list[Finding]:
     started = replace(subject.program, words=words_of(subject.job), variables=variables)
     subject = replace(subject, program=started)
     program, truth = subject.program, JobRun(subject).truth
-    findings = [
-        _as_information(each, "; this job does not come here")
-        if _is_passed_over(program, each, truth)
-        else each
-        for each in check_program(program)
-    ]
+    on_one_host = subject.job.resources.instance_count == 1
+    findings = []
+    for each in check_program(program):
+        if _is_passed_over(program, each, truth):
+            each = _as_information(each, "; this job does not come here")
+        elif on_one_host and each.code == distribution.LOCAL_RANK_AS_RANK.code:
+            each = _as_information(each, "; this job has one host, where both ranks are the same")
+        findings.append(each)
     return [*findings, *(finding for rule in JOB_RULES for finding in rule(subject))]
 
 

@@ -346,7 +346,9 @@ def _table_behind(program: Program, table: ast.expr) -> ast.expr:
     while (
         isinstance(table, ast.Call) and isinstance(table.func, ast.Attribute) and table.func.attr == "items"
     ):
-        table = table.func.value
+        # `parser.items("environment")` gives a section of a file.
+        owner = table.func.value
+        table = like(table, ast.Subscript(owner, table.args[0], ast.Load())) if table.args else owner
     made = origins(program, table)
     return made[0] if len(made) == 1 and made[0] is not None else table
 
