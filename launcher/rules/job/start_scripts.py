@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import re
 from dataclasses import replace
-from pathlib import Path
 
 from launcher.failure_modes.model import Finding, Location
 from launcher.planning.strategies.strategy import SHELL_ENDING
 from launcher.rules.job.subject import SourceSubject
 from launcher.source.folder_walk import SourceError
 from launcher.source.start_script import BatchJob, read_batch_script
+from launcher.text.regular_files import relative_to_working_folder
 
 MOST_SHELL_BYTES = 1_000_000
 """Of a script that is looked at; one of these has a few kilobytes."""
@@ -53,6 +53,5 @@ def in_shell_script(subject: SourceSubject, finding: Finding, line: int) -> Find
     if source.is_packed or source.is_unread:
         return finding
     file = source.folder / source.entry_point_name
-    here = Path.cwd()
-    shown = file.relative_to(here) if file.is_relative_to(here) else file
-    return replace(finding, path=None, location=Location(str(shown), line, 1))
+    shown = str(relative_to_working_folder(file))
+    return replace(finding, path=None, location=Location(shown, line, 1))

@@ -70,6 +70,7 @@ from launcher.rules.script.starts import (
 )
 from launcher.rules.script.starts.job_run import JobRun
 from launcher.rules.script.states import kept_folders, loading, resuming, state_keys, writers
+from launcher.text.regular_files import relative_to_working_folder
 from launcher.text.values import nearest
 
 # The rules on how a script reads its data.
@@ -759,12 +760,3 @@ _CODES_EXAMPLE = 'Write it as `select = ["DDP"]` or, of per-file-ignores, `"test
 def _suggest_key(key: str) -> str:
     near = nearest(key, CONFIGURATION_KEYS)
     return f"Did you mean `{near[0]}`?" if near else f"Its keys are {', '.join(CONFIGURATION_KEYS)}."
-
-
-def relative_to_working_folder(path: Path) -> Path:
-    """A path as it is shorter to name: relative below the working folder, else as it is."""
-    try:
-        here = Path.cwd()
-    except OSError:  # The folder is gone; what has a whole path can be read all the same.
-        return path
-    return path.relative_to(here) if path.is_relative_to(here) else path

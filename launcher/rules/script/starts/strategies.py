@@ -376,6 +376,9 @@ def launchers_variables_stay(subject: ScriptSubject) -> Iterator[Finding]:
 def _removed_variables(program: Program) -> Iterator[tuple[ast.AST, set[str]]]:
     """Where variables are taken out of os.environ, and which."""
     for call, name in program.calls("os.environ.pop", "os.environ.clear", "os.unsetenv"):
+        owner = call.func.value if isinstance(call.func, ast.Attribute) else None
+        if owner is not None and any(isinstance(each, ast.Call) for each in origins(program, owner)):
+            continue  # Out of a copy for another process.
         yield call, set(_OF_TORCHRUN) if name == "os.environ.clear" else _names_in(program, call.args[:1])
     for file in program.mentioning("environ"):
         for statement in file.statements.get(ast.Delete, ()):
