@@ -75,7 +75,6 @@ from launcher.text.values import nearest
 
 # The rules on how a script reads its data.
 
-
 DATA_RULES = (
     training_data_is_split,
     samplers_stand_without_shuffle,
@@ -94,7 +93,6 @@ DATA_RULES = (
 )
 
 DATA_JOB_RULES = (workers_have_cpus, prefetched_batches_have_memory, channels_are_there)
-
 
 RULES: tuple[Callable[[Program], Iterator[Finding]], ...] = (
     collectives.collectives_are_run_by_every_rank,
