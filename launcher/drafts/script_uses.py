@@ -32,10 +32,10 @@ from launcher.program.objects.nodes import nodes_within
 from launcher.program.overlapping_starts import ranks_are_started_only_here
 from launcher.program.process_environment import (
     rank_starts,
-    torchrun_commands,
 )
 from launcher.program.program import Program, joining_calls
 from launcher.program.ranks.reachability import Reachability, surely_runs
+from launcher.program.surroundings.commands import torchrun_commands
 from launcher.program.surroundings.options import option_of
 from launcher.program.surroundings.saves import SAVED_TO, is_a_cache, state_saves
 from launcher.program.values import (

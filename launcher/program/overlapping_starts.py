@@ -24,10 +24,10 @@ from launcher.program.process_environment import (
     rank_starts,
     started_function,
     started_processes,
-    torchrun_commands,
     ways_to,
 )
 from launcher.program.program import Program, joining_calls
+from launcher.program.surroundings.commands import torchrun_commands
 from launcher.program.values import DDP, FSDP, Constant, External, RankValue, elements_of
 
 

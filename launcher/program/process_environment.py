@@ -16,6 +16,7 @@ from launcher.program.call_graph import CallSite
 from launcher.program.dataflow import (
     argument_of,
     constant_argument,
+    given_argument,
     has_star_arguments,
     origins,
     origins_of_binding,
@@ -37,6 +38,7 @@ from launcher.program.index import (
     scope_of,
 )
 from launcher.program.program import Program, extra_keywords, joining_calls
+from launcher.program.surroundings.commands import environment_given, processes_told, torchrun_commands
 from launcher.program.values import (
     HOST_SIZES,
     LIBRARY_TABLES,
@@ -85,6 +87,16 @@ def changed_variables(program: Program) -> list[ChangedVariable]:
     By assignment, `update`, `setdefault`, `|=`, `os.putenv`; in a loop over names or pairs that are written
     out; and by a function, for each of its calls. What has no constant name is left out."""
     return program.analysis(_find_changes)
+
+
+def variables_of_ranks(program: Program) -> list[ChangedVariable]:
+    """What the program puts into os.environ, and into the environment of a torchrun that it starts."""
+    return [*changed_variables(program), *program.analysis(_find_handed_on)]
+
+
+def _find_handed_on(program: Program) -> list[ChangedVariable]:
+    changes = _EnvironmentChanges(program)
+    return [each for call, _ in torchrun_commands(program) for each in changes.handed_on(call)]
 
 
 def _find_changes(program: Program) -> list[ChangedVariable]:
@@ -169,14 +181,48 @@ class _EnvironmentChanges:
             if not all(self._is_no_copy(each.value) for each in methods if isinstance(each, ast.Attribute)):
                 continue
             if name == "os.environ.update":
-                for keyword in call.keywords:
-                    if keyword.arg is not None:
-                        yield self._change(keyword.arg, keyword.value, _SettingWay(call))
-                for given in call.args:
-                    yield from self._of_mapping(given, _SettingWay(call))
+                yield from self._of_arguments(call, _SettingWay(call))
             elif len(pair := _spread(call)) == 2:
                 only_unset = name == "os.environ.setdefault"
                 yield from self._of_key(pair[0], pair[1], _SettingWay(call, call, only_unset))
+
+    def handed_on(self, start: ast.Call) -> Iterator[ChangedVariable]:
+        """What an environment that is made for a command holds besides the program's own: as it is made, and
+        by what the same function goes on to do with it."""
+        given = environment_given(self.program, start)
+        for made in () if given is None else origins(self.program, given):
+            if isinstance(made, ast.Call) and last_name(made.func) in ("dict", "ChainMap"):
+                yield from self._of_arguments(made, _SettingWay(made))
+            elif made is not None:
+                yield from self._of_mapping(made, _SettingWay(made))
+        if not isinstance(given, ast.Name):
+            return
+        file, scope = file_of(start), scope_of(start)
+        for statement in (*file.statements.get(ast.Assign, ()), *file.statements.get(ast.AugAssign, ())):
+            target = (getattr(statement, "targets", None) or [statement.__dict__["target"]])[0]
+            held = target.value if isinstance(target, ast.Subscript) else target
+            if scope_of(statement) is not scope or last_name(held) != given.id:
+                continue
+            if isinstance(target, ast.Subscript):
+                yield from self._of_key(target.slice, statement.__dict__["value"], _way_of(statement))
+            elif isinstance(statement, ast.AugAssign):
+                yield from self._of_mapping(statement.value, _SettingWay(statement))
+        for call in (*file.calls_of.get("update", ()), *file.calls_of.get("setdefault", ())):
+            owner = call.func.value if isinstance(call.func, ast.Attribute) else None
+            if not isinstance(owner, ast.Name) or owner.id != given.id or scope_of(call) is not scope:
+                continue
+            if last_name(call.func) == "update":
+                yield from self._of_arguments(call, _SettingWay(call))
+            elif len(call.args) == 2:
+                yield from self._of_key(call.args[0], call.args[1], _SettingWay(call, call, only_unset=True))
+
+    def _of_arguments(self, call: ast.Call, how: _SettingWay) -> Iterator[ChangedVariable]:
+        """The variables that a call such as `update(A="1")` names, and those of tables that it is given."""
+        for keyword in call.keywords:
+            if keyword.arg is not None:
+                yield self._change(keyword.arg, keyword.value, how)
+        for given in (*call.args, *(each.value for each in call.keywords if each.arg is None)):
+            yield from self._of_mapping(given, how)
 
     def _is_environ(self, target: ast.expr) -> bool:
         if isinstance(target, ast.Name) and not isinstance(target.ctx, ast.Load):
@@ -413,11 +459,12 @@ def _runs_another_program(program: Program, call: ast.Call) -> bool:
 
 
 RANK_LAUNCHERS = library_names("rank_launchers")
+_RANK_STARTERS = library_names("rank_starters")
 
 
 def rank_starts(program: Program) -> Iterator[ast.Call]:
     """The calls by which a program starts processes that are ranks: that make a group."""
-    spawned = [call for call, _ in program.calls(*library_names("rank_starters"), *RANK_LAUNCHERS)]
+    spawned = [call for call, _ in program.calls(*_RANK_STARTERS, *RANK_LAUNCHERS)]
     yield from spawned
     groups = [call for call, _ in joining_calls(program)]
     for call in process_starts(program):
@@ -450,16 +497,23 @@ def ways_to(program: Program, node: ast.AST, targets: Set[object], depth: int = 
 Valued = Callable[[ast.expr], Constant | None]
 """What somebody who knows the run knows of a number."""
 
-_RANK_STARTERS = library_names("rank_starters")
-_LAUNCHES = ("torch.distributed.launcher.api.LaunchConfig", "torch.distributed.launcher.LaunchConfig")
+_COUNTED = {
+    **dict.fromkeys(_RANK_STARTERS, ("nprocs", 2)),
+    "torch.distributed.launcher.api.LaunchConfig": ("nproc_per_node", 2),
+    "torch.distributed.launcher.LaunchConfig": ("nproc_per_node", 2),
+    "accelerate.notebook_launcher": ("num_processes", 2),
+    "ignite.distributed.Parallel": ("nproc_per_node", 1),
+    "ignite.distributed.spawn": ("nproc_per_node", 4),
+}
+"""What starts ranks on a host, or configures their start, and what tells how many: its name and place."""
 
 
 def started_processes(program: Program) -> Iterator[tuple[ast.Call, ast.expr]]:
     """The calls by which a program starts its ranks on a host, and how many."""
-    for call, name in program.calls(*_RANK_STARTERS, *_LAUNCHES):
-        keyword = "nprocs" if name in _RANK_STARTERS else "nproc_per_node"
-        given = argument_of(call, keyword, 2)
-        if given is not None:
+    for call, name in program.calls(*_COUNTED):
+        keyword, place = _COUNTED[name]
+        given = argument_of(call, keyword, place) or given_argument(program, call, keyword)
+        if given is not None and program.value(given) != Constant(None):
             yield call, given
     for call in rank_starts(program):
         loop = next((each for each in ancestors(call) if isinstance(each, ast.For | ast.ListComp)), None)
@@ -471,14 +525,7 @@ def started_processes(program: Program) -> Iterator[tuple[ast.Call, ast.expr]]:
         ):
             yield call, counted.args[0]
     for call, words in torchrun_commands(program):
-        texts = [str(getattr(program.value(each), "value", "")) for each in words]
-        for number, text in enumerate(texts):
-            option, equals, value = text.replace("-", "_").partition("=")
-            if option == "__nproc_per_node":
-                if equals:
-                    yield call, like(words[number], ast.Constant(value))
-                elif number + 1 < len(words):
-                    yield call, words[number + 1]
+        yield from ((call, told) for told in processes_told(program, words))
 
 
 def count_on_host(program: Program, node: ast.expr, gpus: int, known: Valued, deep: int = 12) -> int | None:
@@ -703,62 +750,3 @@ def _type_of_option(program: Program, call: ast.Call) -> str | None:
     if isinstance(default, ast.Constant) and default.value is None:
         return None
     return _BUILTINS[kind]
-
-
-# The words of commands that a program runs.
-
-
-COMMANDS = (*(f"subprocess.{name}" for name in ("run", "call", "check_call", "check_output")), "os.system")
-"""What runs a command and waits for it."""
-_STARTED_COMMANDS = (
-    *COMMANDS,
-    *(
-        "subprocess.Popen",
-        "subprocess.getoutput",
-        "os.popen",
-        "os.execvp",
-        "os.execv",
-        "os.execlp",
-        "os.execl",
-    ),
-)
-_TORCHRUN = re.compile(r"(.*/)?torchrun|torch\.distributed\.(run|launch)|accelerate\.commands\.launch")
-_LAUNCH_COMMAND = re.compile(r"(\S*/)?(accelerate launch|deepspeed) ")
-
-
-def torchrun_commands(program: Program) -> Iterator[tuple[ast.Call, list[ast.expr]]]:
-    """The calls by which a program starts torchrun, with the words of their commands."""
-    for call, words, known in started_commands(program):
-        if any(map(_TORCHRUN.fullmatch, known)) or _LAUNCH_COMMAND.match(" ".join(known)):
-            yield call, words
-
-
-def started_commands(program: Program) -> Iterator[tuple[ast.Call, list[ast.expr], list[str]]]:
-    """The calls by which a program starts others, with the words of their commands: as they are written, and
-    as texts, `?` where one is open."""
-    for call, _ in program.calls(*_STARTED_COMMANDS):
-        given = argument_of(call, "args", 0)
-        for origin in () if given is None else origins(program, given):
-            words = list(_words_of(program, origin)) if origin is not None else []
-            texts = [program.value(each) for each in words]
-            yield call, words, [str(each.value) if isinstance(each, Constant) else "?" for each in texts]
-
-
-def _words_of(program: Program, command: ast.expr) -> Iterator[ast.expr]:
-    """The words of a command that is a list or a text, as far as it is written out."""
-    value = program.value(command)
-    if isinstance(command, ast.BinOp) and isinstance(command.op, ast.Add):
-        yield from _words_of(program, command.left)
-        yield from _words_of(program, command.right)
-    elif isinstance(value, Several):
-        yield from value.node.elts
-    elif isinstance(value, Constant):
-        yield from (like(command, ast.Constant(word)) for word in str(value.value).split())
-    elif isinstance(command, ast.JoinedStr):
-        for part in command.values:
-            text = part.value if isinstance(part, ast.Constant) else None
-            yield from (
-                (like(command, ast.Constant(word)) for word in text.split())
-                if isinstance(text, str)
-                else (part,)
-            )

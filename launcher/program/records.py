@@ -119,7 +119,7 @@ class RecordFields:
             names = {*self.files.known_as({definition.name}), "cls"}
             known = self._constructions[definition] = [
                 call
-                for file in self.files.mentioning(definition.name)
+                for file in dict.fromkeys((*self.files.mentioning(definition.name), file_of(definition)))
                 for name in sorted(names)
                 for call in file.calls_of.get(name, ())
                 if self.value(call.func) == Defined(definition)

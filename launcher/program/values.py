@@ -601,6 +601,11 @@ _MAKERS = (
 HOST_SIZES = library_names("host_sizes")
 
 
+def is_size_of_all(value: Value) -> bool:
+    """Whether a number is that of the processes of all hosts, and not of one."""
+    return isinstance(value, WorldSize) and value.source not in HOST_SIZES
+
+
 def _place_on_host(operator: ast.operator, rank: Value, size: Value) -> Value | None:
     """The number of a rank's host and its place there: `rank // gpus`, `rank % gpus`."""
     if not isinstance(rank, RankValue) or rank.kind is not RankKind.GLOBAL:

@@ -301,6 +301,10 @@ def gradients_are_shared(program: Program) -> Iterator[Finding]:
         ):
             message = "each worker updates its model with its own gradients alone: nothing reduces them"
             yield finding_at(training_compiler.GRADIENTS_NOT_REDUCED, step, message)
+        elif not reach.is_open(loop) and not names_any_of(program, _SHARING_WRAPPERS):
+            for update in _left_to_each_worker(program, loop.body):
+                message = "this update is by each worker's own gradients: only those of another are reduced"
+                yield finding_at(training_compiler.GRADIENTS_NOT_REDUCED, update, message)
     for call, _ in program.calls(f"{_XM}all_reduce", f"{_XM}reduce_gradients"):
         function = scope_of(call).function
         if function is not None and isinstance(function.node, ast.FunctionDef):
@@ -528,7 +532,7 @@ def _kind_of(program: Program, call: ast.Call) -> str | None:
     name = program.qualified(call.func) or ""
     if _shows_the_loss(program, call, last or ""):
         return None if any(_is_put_off(program, each) for each in ancestors(call)) else "read"
-    if name.startswith("torch_xla.") and name.rpartition(".")[2] in _STEPS:
+    if name.startswith("torch_xla.") and ".amp." not in name and name.rpartition(".")[2] in _STEPS:
         return "run"
     if name == f"{_XM}optimizer_step":
         return "shared update" if argument_of(call, "barrier", 1) is None else "run"
@@ -599,6 +603,25 @@ def _before_the_reduction(program: Program, body: list[ast.stmt]) -> Iterator[tu
                 reduced = True
             elif kind in ("early", "update") and not reduced:
                 early.append(call)
+
+
+def _left_to_each_worker(program: Program, body: list[ast.stmt]) -> Iterator[ast.Call]:
+    """The updates by a backward pass whose gradients are not reduced, where another one's are."""
+    ways = _turns(program, body)
+    found: list[set[ast.Call]] = []
+    for way in ways:
+        updates, own, reduced = set[ast.Call](), set[ast.Call](), False
+        for kind, call in (*way, ("backward", None)):
+            if kind == "backward":
+                updates |= set() if reduced else own
+                own, reduced = set(), False
+            elif kind in ("reduce", "shared update"):
+                reduced = True
+            elif kind == "update" and call is not None:
+                own.add(call)
+        kinds = [kind for kind, _ in way]
+        found.append(updates if kinds.count("backward") > 1 and "reduce" in kinds else set())
+    yield from sorted(set.intersection(*found) if found else (), key=lambda each: each.lineno)
 
 
 def _clips_of_a_handler(program: Program) -> Iterator[tuple[ast.Call, ast.Call]]:

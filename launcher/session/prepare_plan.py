@@ -34,9 +34,8 @@ from launcher.program.index import Unread
 from launcher.program.process_environment import starts_ranks
 from launcher.program.program import NO_CHANGED_FILES, FileCache, Program, collection_paused, read_program
 from launcher.rules.job.check import check_job, check_source
-from launcher.rules.job.code_rules import MOST_SHELL_BYTES
+from launcher.rules.job.start_scripts import MOST_SHELL_BYTES
 from launcher.rules.job.subject import SEARCHED_NAMES, JobSubject, ReadableSource, RunPlace
-from launcher.rules.script.check import relative_to_working_folder
 from launcher.rules.script.findings import ScriptSubject
 from launcher.session.lint_scripts import Lint, Selection, lint_subjects, write_whole
 from launcher.source.archive import OnRead
@@ -52,7 +51,7 @@ from launcher.source.tree import (
     read_command_line,
     read_source,
 )
-from launcher.text.regular_files import file_mode, read_regular
+from launcher.text.regular_files import file_mode, read_regular, relative_to_working_folder
 
 if TYPE_CHECKING:
     from launcher.aws.clients import Clients

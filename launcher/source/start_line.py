@@ -43,6 +43,10 @@ RANK_STARTERS = frozenset(_FLAGS)
 _MODULES = {"torch.distributed.run": "torchrun", "torch.distributed.launch": "torchrun"}
 _MODULES |= {"accelerate.commands.launch": "accelerate", "deepspeed.launcher.runner": "deepspeed"}
 _PYTHON = re.compile(r"python(3(\.\d+)?)?")
+PROCESS_OPTIONS = ("nproc_per_node", "num_processes", "num_gpus", "nproc")
+"""By which torchrun, accelerate, deepspeed and composer are told how many ranks to start."""
+PORT_OPTIONS = ("master_port", "main_process_port")
+"""By which they are told the port on which the first rank listens."""
 _MEETING_OPTIONS = ("rdzv_endpoint", "master_addr", "main_process_ip")
 """By which torchrun, deepspeed and accelerate are told where the ranks meet."""
 _TOOLS = ("venv", "pip", "virtualenv", "ensurepip")
@@ -76,9 +80,10 @@ class StartLine:
     starts it on each host. `hosts` and `processes` are what it says of numbers, None where it says nothing;
     torchrun's --standalone is one host.
     `script` is a path, or with `is_module` a module. `meets_at` is the address at which the ranks are told to
-    meet, with its port or without, `configuration` the file of accelerate's settings. `lost` are options that
-    a job file has no words for, `tasks` how many Slurm starts on each host, and `image` the container that it
-    starts them in. `environment` are the variables that a shell sets for this command alone.
+    meet, with its port or without, `port` the port alone, `configuration` the file of accelerate's settings.
+    `lost` are options that a job file has no words for, `tasks` how many Slurm starts on each host, and
+    `image` the container that it starts them in. `environment` are the variables that a shell sets for this
+    command alone.
     """
 
     starter: str
@@ -89,6 +94,7 @@ class StartLine:
     processes: Word | None = None
     restarts: Word | None = None
     meets_at: Word | None = None
+    port: Word | None = None
     configuration: Word | None = None
     lost: tuple[str, ...] = ()
     by_srun: bool = False
@@ -276,6 +282,7 @@ def _started(starter: str, words: Sequence[Word]) -> StartLine | None:
         given.get(processes.get(starter, "nproc_per_node")),
         given.get("max_restarts"),
         next((given[name] for name in _MEETING_OPTIONS if name in given), None),
+        next((given[name] for name in PORT_OPTIONS if name in given), None),
         given.get("config_file"),
         tuple(lost),
     )

@@ -76,16 +76,17 @@ class BatchScript:
             found.add(place if is_known and place.endswith(".py") and place[0] not in "/." else None)
         return found.pop() if len(found) == 1 else None
 
-    def handed_on(self) -> Iterator[tuple[str, str]]:
-        """The variables that what it starts has from it, with values that are written."""
-        held = [*self.exports.items()] if not self.starts else []
-        own: list[tuple[str, Word]] = [(name, value) for name, (value, _) in held]
+    def handed_on(self) -> Iterator[tuple[str, str, int]]:
+        """The variables that what it starts has from it, with values that are written, and their lines."""
+        own = [(name, *held) for name, held in self.exports.items()] if not self.starts else []
         for job in self.starts:
-            own += [(name, value) for name, (value, _) in job.exports.items() if name not in job.environment]
-            own += job.environment.items()
-        yield from dict.fromkeys(
-            (name, value.text) for name, value in own if not value.is_open and "$" not in value.text
-        )
+            own += [(name, *held) for name, held in job.exports.items() if name not in job.environment]
+            own += [(name, value, job.line) for name, value in job.environment.items()]
+        lines: dict[tuple[str, str], int] = {}
+        for name, value, line in own:
+            if not value.is_open and "$" not in value.text:
+                lines.setdefault((name, value.text), line)
+        yield from ((*variable, line) for variable, line in lines.items())
 
 
 def is_batch_script(text: str) -> bool:

@@ -157,3 +157,12 @@ def user_secret() -> bytes:
     except OSError:
         return fresh
     return kept if len(kept) == _DIGITS else fresh
+
+
+def relative_to_working_folder(path: Path) -> Path:
+    """A path as it is shorter to name: relative below the working folder, else as it is."""
+    try:
+        here = Path.cwd()
+    except OSError:  # The folder is gone; what has a whole path can be read all the same.
+        return path
+    return path.relative_to(here) if path.is_relative_to(here) else path

@@ -51,4 +51,4 @@ def test_the_only_program_that_it_starts(text: str, program: str | None) -> None
     ],
 )
 def test_the_variables_that_it_hands_on(text: str, handed_on: list[tuple[str, str]]) -> None:
-    assert [*read_batch_script(text).handed_on()] == handed_on
+    assert [(name, value) for name, value, _ in read_batch_script(text).handed_on()] == handed_on

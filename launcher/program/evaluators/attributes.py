@@ -74,7 +74,8 @@ class AttributeEvaluator(ClassMembers):
     def _attribute_of(self, owner: Value | None, node: ast.Attribute) -> Value:
         name = node.attr
         if isinstance(owner, External):
-            return external(f"{owner.name}.{name}")
+            found = external(f"{owner.name}.{name}")
+            return RANK_ATTRIBUTES.get(getattr(found, "name", "")) or found
         if isinstance(owner, Constant):  # A member of an enumeration is what is written for it.
             return owner if name == "value" else UNKNOWN
         if isinstance(owner, Instance) and owner.name == "super":

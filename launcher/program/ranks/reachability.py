@@ -34,6 +34,7 @@ from launcher.program.objects.calculated_names import beginnings_of_calculated_n
 from launcher.program.objects.nodes import nodes_within
 from launcher.program.program import Program, joining_calls
 from launcher.program.ranks.guards import Guards
+from launcher.program.surroundings.trainer_hooks import training_calls
 from launcher.program.values import (
     UNKNOWN,
     Defined,
@@ -527,15 +528,15 @@ def _is_called_anew(program: Program, function: FunctionNode, deepest: int, know
 def _is_called_as_hook(program: Program, function: FunctionNode, deepest: int, known: Known) -> bool:
     """Whether a method is surely called on objects that nobody can tell, of which one is made of its class.
 
-    By its name, or by `getattr(hook, name)` where that may be its name.
+    By its name, by `getattr(hook, name)` where that may be its name, or by the trainer of a library.
     """
     owner = class_of(function)
     if owner is None or isinstance(function, ast.Lambda) or function.name.startswith("__"):
         return False
     made = program.evaluation.callers.constructions(owner)
-    return any(surely_runs(program, call, deepest - 1, known) for call in made) and any(
-        surely_runs(program, call, deepest - 1, known) for call in _hook_calls(program, function.name)
-    )
+    calls = (*_hook_calls(program, function.name), *training_calls(program, owner, function.name))
+    ways = (any(surely_runs(program, call, deepest - 1, known) for call in each) for each in (made, calls))
+    return all(ways)
 
 
 def _hook_calls(program: Program, name: str) -> Iterator[ast.Call]:

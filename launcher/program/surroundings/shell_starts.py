@@ -37,7 +37,8 @@ class ShellStart:
     """A line of a shell script that starts the program. What is not known of it is None.
 
     `words` are those that the program gets, `hosts` is on how many of them its ranks are, `meets_at` the
-    address at which they meet. `configuration` is the file of accelerate's settings, as it is written.
+    address at which they meet, `port` the port that its starter is told. `configuration` is the file of
+    accelerate's settings, as it is written.
     """
 
     file: Path
@@ -46,6 +47,7 @@ class ShellStart:
     hosts: int | None
     processes_per_host: int | None
     meets_at: str | None
+    port: str | None
     configuration: str | None
 
 
@@ -125,6 +127,7 @@ class ShellStarts:
                 int(hosts.text) if hosts is not None and hosts.text.isdecimal() else None,
                 start.processes_per_host,
                 _written(start.meets_at or address),
+                _written(start.port),
                 _written(start.configuration),
             )
 

@@ -27,7 +27,7 @@ from launcher.program.ranks.reachability import surely_runs
 from launcher.program.surroundings.channels import option_with_default
 from launcher.program.surroundings.options import as_attribute, option_of
 from launcher.program.values import Constant, External
-from launcher.rules.job.code_rules import shell_starts, shell_text
+from launcher.rules.job.start_scripts import shell_starts, shell_text
 from launcher.rules.job.subject import JobSubject
 from launcher.text.values import credential_in
 
@@ -643,10 +643,14 @@ def _asks_for_hosts(program: Program, node: ast.AST) -> bool:
 
 _TRAINS_BY = {
     "jax": ("grad", "value_and_grad"),
-    "pytorch": ("backward",),
+    "pytorch": ("backward", "Trainer", "Seq2SeqTrainer", "SFTTrainer"),
     "tensorflow": ("fit", "GradientTape", "apply_gradients", "train_on_batch"),
 }
-_PACKAGES = {"jax": ("jax",), "pytorch": ("torch",), "tensorflow": ("tensorflow", "keras")}
+_PACKAGES = {
+    "jax": ("jax",),
+    "pytorch": ("torch", "transformers", "trl"),
+    "tensorflow": ("tensorflow", "keras"),
+}
 
 
 def framework_of(program: Program) -> str | None:

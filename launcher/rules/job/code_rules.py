@@ -15,11 +15,10 @@ from typing import TYPE_CHECKING
 from launcher.failure_modes import training_script
 from launcher.failure_modes.model import Finding, Severity, Stage
 from launcher.failure_modes.registry import finds
-from launcher.planning.strategies.strategy import SHELL_ENDING
 from launcher.rules.job.requirement_rules import sure_imports
+from launcher.rules.job.start_scripts import shell_starts, shell_text
 from launcher.rules.job.subject import JobSubject, SourceSubject
-from launcher.source.folder_walk import SourceError, largest_entries, sizes_in_words
-from launcher.source.start_script import BatchJob, read_batch_script
+from launcher.source.folder_walk import largest_entries, sizes_in_words
 from launcher.source.tree import SourceTree, module_files, runnable_modules
 from launcher.text.values import nearest, size_in_words
 
@@ -243,9 +242,6 @@ def _why_not_packed(source: SourceTree) -> tuple[str, str]:
 # What stands in a shell script that the job starts.
 
 
-MOST_SHELL_BYTES = 1_000_000
-"""Of a script that is looked at; one of these has a few kilobytes."""
-
 _ENTRY_POINT_FIELD = ("code", "entry_point")
 _SHELLS = frozenset({"sh", "bash", "dash", "zsh", "ksh", "ash", "busybox"})
 
@@ -281,24 +277,6 @@ def shell_script_is_run_by_what_it_names(subject: JobSubject) -> Iterator[Findin
         remedy=f"Make it executable (chmod +x {script}), begin it with #!/bin/bash, or name a Python program "
         "`.py`.",
     )
-
-
-def shell_starts(subject: SourceSubject) -> tuple[BatchJob, ...]:
-    """The commands of the shell script that the job starts that start a training."""
-    return read_batch_script(shell_text(subject).decode("utf-8", "replace")).starts
-
-
-def shell_text(subject: SourceSubject) -> bytes:
-    """The shell script that the job starts; empty where it starts none, or none that can be read here."""
-    source, entry_point = subject.source, subject.code.entry_point
-    if entry_point is None or not entry_point.endswith(SHELL_ENDING) or source.is_unread:
-        return b""
-    if not source.packs_entry_point:
-        return b""
-    try:
-        return source.read(source.entry_point_name, MOST_SHELL_BYTES)
-    except SourceError:
-        return b""  # Said where the source is packed.
 
 
 _MAKES_FILES = re.compile(r"\b(?:cd|pushd|cat|tee|cp|mv|curl|wget|git|tar|unzip|aws|pip)\b|>")

@@ -42,7 +42,7 @@ from launcher.planning.settings import PLUGIN_CHOOSES_PROVIDER
 from launcher.planning.strategies.catalogue import TUNING_STRATEGIES
 from launcher.planning.strategies.strategy import SHELL_ENDING, TENSORFLOW
 from launcher.rules.job.access_rules import framework_of
-from launcher.rules.job.code_rules import shell_starts, shell_text
+from launcher.rules.job.start_scripts import in_shell_script, line_of_option, shell_starts, shell_text
 from launcher.rules.job.subject import GivenVariable, JobSubject
 from launcher.rules.shared_facts import (
     SWITCHED_ON,
@@ -53,7 +53,8 @@ from launcher.rules.shared_facts import (
     is_only_verbose,
     why_obsolete,
 )
-from launcher.source.start_script import read_batch_script
+from launcher.source.start_line import PROCESS_OPTIONS
+from launcher.source.start_script import BatchJob, read_batch_script
 from launcher.text.values import parse_image_uri
 
 # The instance type against the types that the training API accepts.
@@ -203,55 +204,91 @@ def shells_start_one_process_per_accelerator(subject: JobSubject) -> Iterator[Fi
     facts, hosts = subject.facts, subject.job.resources.instance_count
     if facts is None or not facts.accelerators or subject.here:
         return
-    started: list[tuple[int, int, str]] = []
-    for start in (each.start for each in shell_starts(subject)):
-        given = "" if start.processes is None else start.processes.text
+    started: list[tuple[int, int, BatchJob]] = []
+    for job in shell_starts(subject):
+        given = "" if job.start.processes is None else job.start.processes.text
         if given.isdecimal():
-            in_all = start.starter == "accelerate"
-            devices = facts.processes_per_host * (hosts if in_all else 1)
-            started.append((int(given), devices, "in all" if in_all else "on each host"))
+            in_all = hosts if job.start.starter == "accelerate" else 1
+            started.append((int(given), facts.processes_per_host * in_all, job))
     if any(number == devices for number, devices, _ in started):
         return  # What is started otherwise prepares, or looks at what came out.
-    for number, devices, where in started:
+    for number, devices, job in started:
         more = number > devices
         mode = (
             distribution.MORE_PROCESSES_THAN_DEVICES
             if more
             else distribution.PROCESSES_DIFFER_FROM_ACCELERATORS
         )
-        yield mode.at(
+        where = "in all" if job.start.starter == "accelerate" else "on each host"
+        finding = mode.at(
             ("code", "entry_point"),
             f"{subject.source.entry_point_name} starts {number} processes {where}, where there are {devices} "
             f"devices: " + ("some of them would share one" if more else "the others stand idle"),
             severity=None if more else Severity.WARNING,
         )
+        yield in_shell_script(subject, finding, line_of_option(subject, job, *PROCESS_OPTIONS))
 
 
-@finds(Stage.SPEC, distribution.MORE_PROCESSES_THAN_DEVICES)
+@finds(
+    Stage.SPEC,
+    distribution.PROCESSES_DIFFER_FROM_ACCELERATORS,
+    distribution.MORE_PROCESSES_THAN_DEVICES,
+)
 def processes_are_shown_their_devices(subject: JobSubject) -> Iterator[Finding]:
-    """CUDA_VISIBLE_DEVICES of the job with fewer GPUs than each host starts processes."""
+    """CUDA_VISIBLE_DEVICES of the job with fewer GPUs than each host starts processes; or of the only command
+    of its shell script, to which the other GPUs of the host stay hidden."""
     facts, processes = subject.facts, subject.plan.processes_per_host
     if facts is None or not facts.has_gpus or processes is None or subject.here:
         return
+    starts = [each.start for each in shell_starts(subject)]
     for variable in _variables(subject):
         shown = [each.strip() for each in variable.value.split(",")]
         if variable.name != "CUDA_VISIBLE_DEVICES" or not all(each.isdecimal() for each in shown):
             continue
-        if len(shown) < processes:
-            yield distribution.MORE_PROCESSES_THAN_DEVICES.at(
-                variable.path,
-                f"CUDA_VISIBLE_DEVICES={variable.value} shows {len(shown)} of the {facts.accelerators} GPUs, "
-                f"and {processes} processes are started on each host",
+        visible = f" shows {len(shown)} of the {facts.accelerators} GPUs"
+        started = processes
+        if variable.line is not None:
+            started = (starts[0].processes_per_host or 1) if len(starts) == 1 else 0
+        if len(shown) < started:
+            yield _on_variable(
+                subject,
+                variable,
+                distribution.MORE_PROCESSES_THAN_DEVICES,
+                f"{visible}, and {started} processes are started on each host",
                 remedy="Take it out: each process takes the device of its LOCAL_RANK.",
             )
+        elif variable.line is not None and started and len(shown) < facts.accelerators:
+            yield _on_variable(
+                subject,
+                variable,
+                distribution.PROCESSES_DIFFER_FROM_ACCELERATORS,
+                f"{visible} to the only training that is started: the others stand idle, and are billed",
+                remedy="Take it out, or choose an instance type with as many GPUs.",
+                severity=Severity.WARNING,
+            )
+
+
+def _on_variable(
+    subject: JobSubject,
+    variable: GivenVariable,
+    mode: FailureMode,
+    said: str,
+    *,
+    remedy: str | None = None,
+    severity: Severity | None = None,
+) -> Finding:
+    """What is `said` of a variable, where it is given: in the job file, or at a line of its shell script."""
+    message = f"{variable.name}={variable.value}{said}"
+    finding = mode.at(variable.path, message, remedy=remedy, severity=severity)
+    return finding if variable.line is None else in_shell_script(subject, finding, variable.line)
 
 
 def _variables(subject: JobSubject) -> Iterator[GivenVariable]:
     """The variables of the job, and those that its shell script exports with a value that is written out."""
     yield from subject.variables()
     if text := shell_text(subject):
-        for name, value in read_batch_script(text.decode("utf-8", "replace")).handed_on():
-            yield GivenVariable(name, value, ("code", "entry_point"))
+        for name, value, line in read_batch_script(text.decode("utf-8", "replace")).handed_on():
+            yield GivenVariable(name, value, ("code", "entry_point"), line)
 
 
 _SPREADS = ("MirroredStrategy", "MultiWorkerMirroredStrategy", "pmap", "make_mesh", "NamedSharding")
@@ -439,9 +476,11 @@ def compiler_knows_its_gpus(subject: JobSubject) -> Iterator[Finding]:
     gpus = subject.facts.accelerators
     for variable in _variables(subject):
         if variable.name == "GPU_NUM_DEVICES" and variable.value.strip() != str(gpus):
-            yield training_compiler.GPU_NUM_DEVICES_WRONG.at(
-                variable.path,
-                f"GPU_NUM_DEVICES={variable.value}, but {subject.facts.instance_type} has {gpus} GPUs: "
+            yield _on_variable(
+                subject,
+                variable,
+                training_compiler.GPU_NUM_DEVICES_WRONG,
+                f", but {subject.facts.instance_type} has {gpus} GPUs: "
                 "the workers would not start, or leave GPUs idle",
                 remedy=f"Remove it, and the plan sets {gpus}.",
             )
@@ -506,7 +545,7 @@ def efa_is_not_turned_off(subject: JobSubject) -> Iterator[Finding]:
         else:
             continue
         if harm:
-            yield _plugin_finding(nccl.FIGHTS_THE_PLUGIN, variable, harm)
+            yield _on_variable(subject, variable, nccl.FIGHTS_THE_PLUGIN, f" {harm}")
 
 
 @finds(Stage.SPEC, nccl.FIGHTS_THE_PLUGIN)
@@ -515,7 +554,9 @@ def settings_are_left_to_the_plugin(subject: JobSubject) -> Iterator[Finding]:
     for variable in _variables(subject):
         harm = _setting_harm(variable, subject)
         if harm:
-            yield _plugin_finding(nccl.FIGHTS_THE_PLUGIN, variable, harm, Severity.WARNING)
+            yield _on_variable(
+                subject, variable, nccl.FIGHTS_THE_PLUGIN, f" {harm}", severity=Severity.WARNING
+            )
 
 
 @finds(Stage.SPEC, network.EFA_NOT_USED)
@@ -527,22 +568,23 @@ def plugin_is_found(subject: JobSubject) -> Iterator[Finding]:
         value = variable.value
         if variable.name == "NCCL_NET_PLUGIN" and value.lower() == "none":
             harm = "keeps NCCL from loading aws-ofi-nccl: every message would go over TCP"
-            yield _plugin_finding(network.EFA_NOT_USED, variable, harm)
+            yield _on_variable(subject, variable, network.EFA_NOT_USED, f" {harm}")
         elif variable.name == "NCCL_NET_PLUGIN" and value and not _names_the_plugin(value):
             harm = "loads another plugin than aws-ofi-nccl; without that one NCCL falls back to TCP"
-            yield _plugin_finding(network.EFA_NOT_USED, variable, harm, Severity.WARNING)
+            yield _on_variable(subject, variable, network.EFA_NOT_USED, f" {harm}", severity=Severity.WARNING)
         elif variable.name in ("LD_LIBRARY_PATH", "LD_PRELOAD") and not _names_the_plugin(value):
             harm = (
                 "replaces the image's own value, by which NCCL finds libnccl-net.so of aws-ofi-nccl and "
                 "libfabric; where they are not found it falls back to TCP"
             )
-            yield _plugin_finding(
-                network.EFA_NOT_USED,
+            yield _on_variable(
+                subject,
                 variable,
-                harm,
-                Severity.WARNING,
-                f"Do not set {variable.name} for the job; extend it in the script's own start, or put the "
-                "libraries on the loader's path in an image of your own.",
+                network.EFA_NOT_USED,
+                f" {harm}",
+                severity=Severity.WARNING,
+                remedy=f"Do not set {variable.name} for the job; extend it in the script's own start, or put "
+                "the libraries on the loader's path in an image of your own.",
             )
 
 
@@ -559,7 +601,7 @@ def device_rdma_only_where_it_is(subject: JobSubject) -> Iterator[Finding]:
                 f"forces reads by RDMA, which the EFA device of {_type_in_words(subject)} cannot do: "
                 "libfabric would abort every process at its start"
             )
-            yield _plugin_finding(network.DEVICE_RDMA_FAILS, variable, harm)
+            yield _on_variable(subject, variable, network.DEVICE_RDMA_FAILS, f" {harm}")
 
 
 def _provider_harm(value: str, subject: JobSubject) -> str | None:
@@ -649,21 +691,6 @@ def _type_in_words(subject: JobSubject) -> str:
     return subject.job.resources.instance_type
 
 
-def _plugin_finding(
-    mode: FailureMode,
-    variable: GivenVariable,
-    harm: str,
-    severity: Severity | None = None,
-    remedy: str | None = None,
-) -> Finding:
-    return mode.at(
-        variable.path,
-        f"{variable.name}={variable.value} {harm}",
-        remedy=remedy,
-        severity=severity,
-    )
-
-
 # Obsolete variables, and debugging variables in a normal run.
 
 
@@ -673,10 +700,7 @@ def no_obsolete_environment(subject: JobSubject) -> Iterator[Finding]:
     for variable in _variables(subject):
         harm = why_obsolete(variable.name, variable.value, torch_version(subject.job))
         if harm:
-            yield nccl.OBSOLETE_ENVIRONMENT.at(
-                variable.path,
-                f"{variable.name}={variable.value}: {harm}",
-            )
+            yield _on_variable(subject, variable, nccl.OBSOLETE_ENVIRONMENT, f": {harm}")
 
 
 @finds(Stage.SPEC, nccl.DEBUGGING_ENVIRONMENT)
@@ -687,8 +711,10 @@ def no_debugging_in_a_normal_run(subject: JobSubject) -> Iterator[Finding]:
     for variable in _variables(subject):
         harm = debugging_cost(variable.name, variable.value)
         if harm:
-            yield nccl.DEBUGGING_ENVIRONMENT.at(
-                variable.path,
-                f"{variable.name}={variable.value} in a normal run {harm}",
+            yield _on_variable(
+                subject,
+                variable,
+                nccl.DEBUGGING_ENVIRONMENT,
+                f" in a normal run {harm}",
                 severity=Severity.INFO if is_only_verbose(variable.name, variable.value) else None,
             )

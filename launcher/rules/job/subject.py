@@ -38,11 +38,13 @@ SEARCHED_NAMES = frozenset(
 
 @frozen
 class GivenVariable:
-    """An environment variable that the user gave, and where: `path` leads to it in the job file."""
+    """An environment variable that the user gave, and where: `path` leads to it in the job file, `line` is
+    that of the shell script which the job starts."""
 
     name: str
     value: str
     path: tuple[str, ...]
+    line: int | None = None
 
 
 class RunPlace(StrEnum):

@@ -18,7 +18,7 @@ from inspect import getdoc
 from pathlib import Path
 from typing import Any
 
-from launcher.failure_modes import job_file, registry, training_script
+from launcher.failure_modes import distribution, job_file, registry, training_script
 from launcher.failure_modes.model import ALWAYS_COUNTED, FailureMode, Finding, Location, Severity, Stage
 from launcher.failure_modes.registry import CATALOGUE, REGISTRY, finds
 from launcher.frozen import frozen
@@ -58,15 +58,23 @@ from launcher.rules.script.data.workers.worker_resources import (
     workers_have_cpus,
 )
 from launcher.rules.script.findings import ScriptSubject
-from launcher.rules.script.starts import command_line, launches, strategies, topology
+from launcher.rules.script.starts import (
+    command_line,
+    job_devices,
+    launches,
+    local_ranks,
+    strategies,
+    timeouts,
+    topology,
+)
 from launcher.rules.script.starts.job_run import JobRun, as_started
 from launcher.rules.script.states import kept_folders, loading, resuming, state_keys, writers
 from launcher.rules.script.states.shared_folders import SHARED_FOLDER_JOB_RULES, SHARED_FOLDER_RULES
 from launcher.rules.script.steps import accumulation, engines, reductions
+from launcher.text.regular_files import relative_to_working_folder
 from launcher.text.values import nearest
 
 # The rules on how a script reads its data.
-
 
 DATA_RULES = (
     training_data_is_split,
@@ -87,18 +95,19 @@ DATA_RULES = (
 
 DATA_JOB_RULES = (workers_have_cpus, prefetched_batches_have_memory, channels_are_there)
 
-
 RULES: tuple[Callable[[Program], Iterator[Finding]], ...] = (
     collectives.collectives_are_run_by_every_rank,
     collectives.no_collectives_in_exception_handlers,
     *environment.ENVIRONMENT_RULES,
     *topology.TOPOLOGY_RULES,
+    *local_ranks.LOCAL_RANK_RULES,
     *process_groups.BACKEND_RULES,
     *processes.DEVICE_RULES,
     *loading.LOADING_RULES,
     *command_line.OPTION_RULES,
     *DATA_RULES,
     *process_groups.GROUP_RULES,
+    *timeouts.TIMEOUT_RULES,
     *process_groups.JOINING_RULES,
     *forward_passes.FORWARD_RULES,
     *departures.STEP_RULES,
@@ -136,7 +145,9 @@ JOB_RULES: tuple[Callable[[ScriptSubject], Iterator[Finding]], ...] = (
     *strategies.STRATEGY_RULES,
     *command_line.WORDS_JOB_RULES,
     *launches.LAUNCH_RULES,
+    *job_devices.JOB_DEVICE_RULES,
     *process_groups.MEETING_RULES,
+    *timeouts.TIMEOUT_JOB_RULES,
     *training_compiler.XLA_JOB_RULES,
 )
 """The rules that judge script and job together; without a job they are silent."""
@@ -191,12 +202,14 @@ def check_script(subject: ScriptSubject) -> list[Finding]:
     """
     subject = replace(subject, program=as_started(subject.program, subject.job))
     program, truth = subject.program, JobRun(subject).truth
-    findings = [
-        _as_information(each, "; this job does not come here")
-        if _is_passed_over(program, each, truth)
-        else each
-        for each in check_program(program)
-    ]
+    on_one_host = subject.job.resources.instance_count == 1
+    findings = []
+    for each in check_program(program):
+        if _is_passed_over(program, each, truth):
+            each = _as_information(each, "; this job does not come here")
+        elif on_one_host and each.code == distribution.LOCAL_RANK_AS_RANK.code:
+            each = _as_information(each, "; this job has one host, where both ranks are the same")
+        findings.append(each)
     return [*findings, *(finding for rule in JOB_RULES for finding in rule(subject))]
 
 
@@ -746,12 +759,3 @@ _CODES_EXAMPLE = 'Write it as `select = ["DDP"]` or, of per-file-ignores, `"test
 def _suggest_key(key: str) -> str:
     near = nearest(key, CONFIGURATION_KEYS)
     return f"Did you mean `{near[0]}`?" if near else f"Its keys are {', '.join(CONFIGURATION_KEYS)}."
-
-
-def relative_to_working_folder(path: Path) -> Path:
-    """A path as it is shorter to name: relative below the working folder, else as it is."""
-    try:
-        here = Path.cwd()
-    except OSError:  # The folder is gone; what has a whole path can be read all the same.
-        return path
-    return path.relative_to(here) if path.is_relative_to(here) else path

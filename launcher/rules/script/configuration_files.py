@@ -1,5 +1,5 @@
-"""What the configuration of a program holds: the YAML and JSON files that lie with it, and YAML that is
-written in the program itself.
+"""What the configuration of a program holds: the YAML, JSON, TOML and INI files that lie with it, and YAML
+that is written in the program itself.
 
 A file is chosen where the job's words, the program's own texts or hydra's decorator name it; where nobody
 says which, any of those that have the entry may be it. Files are data of strangers: of a bounded size, read
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from launcher.documents import Document
     from launcher.jobs.specification import JobSpec
 
-_ENDINGS = (".yaml", ".yml", ".json")
+_ENDINGS = (".yaml", ".yml", ".json", ".toml", ".ini", ".cfg")
 _LARGEST_FILE = 50_000
 """Bytes of a file that is read; longer ones hold data, no settings."""
 _MOST_FILES = 40
@@ -40,15 +40,8 @@ _MOST_ENTRIES = 5_000
 """So many entries of a file are looked at; one whose anchors make more of them is left."""
 _MOST_FOLDERS = 400
 _READERS = (
-    "yaml",
-    "omegaconf",
-    "hydra",
-    "json.load",
-    "yacs",
-    "anyconfig",
-    "mmcv",
-    "mmengine",
-    "toml",
+    *("yaml", "omegaconf", "hydra", "json.load", "yacs", "anyconfig", "mmcv", "mmengine", "toml"),
+    "configparser",
     "deepspeed",
 )
 _TEXTS = {
@@ -57,7 +50,10 @@ _TEXTS = {
     "yaml.load": ("stream", 0),
 }
 """What reads a document that may be written in the program, and which argument that is."""
-_LOADERS = ("yaml.safe_load", "yaml.load", "yaml.full_load", "json.load", "omegaconf.OmegaConf.load")
+_LOADERS = (
+    *("yaml.safe_load", "yaml.load", "yaml.full_load", "json.load", "omegaconf.OmegaConf.load"),
+    *("tomllib.load", "tomli.load", "toml.load", "configparser.ConfigParser", "configparser.RawConfigParser"),
+)
 _ROOT = re.compile(
     r"(.*_)?(cfgs?|conf|configs?|configuration|hps?|hparams?|args?|arguments|opts?|options|params?|"
     r"settings?|flags|C)",
@@ -176,10 +172,16 @@ class ConfigurationFiles:
         return bool(names) and all(name in _LOADERS for name in names) and len(names) == len(made)
 
     def _spelled(self, node: ast.expr) -> list[tuple[str, ...]]:
-        return list(_keys_of(node)) or list(_keys_of(self._from_the_whole(node)))
+        whole = self._from_the_whole(node)
+        rooted = self._from_its_root(whole)
+        found = list(_keys_of(node)) or list(_keys_of(whole))
+        return found if found or rooted is None else list(_keys_of(rooted))
 
     def _from_the_whole(self, node: ast.expr) -> ast.expr:
         """`cfg.node.gpus` for `node.gpus` in a function that is given `cfg.node`."""
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
+            whole = self._from_the_whole(node.func)  # `node.get("gpus")`
+            return node if whole is node.func else like(node, ast.Call(whole, node.args, node.keywords))
         if not isinstance(node, ast.Attribute | ast.Subscript):
             return node
         made = origins(self._program, node.value)
@@ -298,7 +300,8 @@ class ConfigurationFiles:
 
     def _entries(self, path: Path) -> tuple[Entry, ...]:
         if path not in self._read:
-            self._read[path] = tuple(_flattened(_parsed(path)))
+            keeps_case = any("optionxform" in file.text for file in self._program.files)
+            self._read[path] = tuple(_flattened(_parsed(path, keeps_case)))
         return self._read[path]
 
 
@@ -381,17 +384,39 @@ def location_in_file(path: Path, keys: tuple[str, ...]) -> Location:
     return Location(str(path), next(found, 1), 1)
 
 
-def _parsed(path: Path) -> Any:
-    """The plain values of a file; None for one that cannot be read, is too long, or needs more than those."""
+def _parsed(path: Path, keeps_case: bool = False) -> Any:
+    """The plain values of a file; None for one that cannot be read, is too long, or needs more than those.
+
+    The names in INI files are in small letters, as configparser has them, unless told to keep their case."""
     try:
         raw = read_regular(path, _LARGEST_FILE + 1)
         if len(raw) > _LARGEST_FILE:
             return None
         if path.suffix == ".json":
             return json.loads(raw)
+        if path.suffix == ".toml":
+            import tomllib  # Few programs have such a file.
+
+            return tomllib.loads(raw.decode())
+        if path.suffix in (".ini", ".cfg"):
+            return _sections(raw.decode(), keeps_case)
     except (OSError, ValueError, RecursionError):
         return None
     return _plain(_FILLED_IN.sub(b"${of_a_template}", raw), str(path))
+
+
+def _sections(text: str, keeps_case: bool) -> dict[str, dict[str, str]]:
+    """The sections of an INI file, with what stands in them as it is written. Raises ValueError."""
+    import configparser  # Few programs have such a file.
+
+    parser = configparser.ConfigParser(interpolation=None)
+    if keeps_case:
+        parser.optionxform = str  # type: ignore[assignment, method-assign]
+    try:
+        parser.read_string(text)
+    except configparser.Error as error:
+        raise ValueError(str(error)) from error
+    return {name: dict(parser[name]) for name in parser.sections()}
 
 
 def _plain(raw: bytes, named: str) -> Any:

@@ -175,7 +175,7 @@ class DefaultValues:
             return Dictionary(like(node, ast.Dict([], []))) if not self.program.words else None
         if name == "torch.cuda.is_available":
             return Constant(True)
-        if isinstance(node.func, ast.Attribute) and node.func.attr == "get":
+        if isinstance(node.func, ast.Attribute) and node.func.attr in ("get", "pop"):
             return self._of_files(node)
         return None
 

@@ -27,6 +27,7 @@ from launcher.program.process_environment import (
     plain_type_of,
     process_starts,
     variables_in,
+    variables_of_ranks,
 )
 from launcher.program.program import Program
 from launcher.program.ranks.reachability import surely_runs
@@ -108,7 +109,7 @@ def network_is_left_to_the_plugin(program: Program) -> Iterator[Finding]:
             continue
         if harm := shared_facts.network_harm(change.name, value):
             yield _finding(nccl.FIGHTS_THE_PLUGIN, change, f"{value!r} {harm}", Severity.WARNING)
-    for change in changed_variables(program):
+    for change in variables_of_ranks(program):
         advice = shared_facts.advice_on(change.name)
         if advice is None or not advice.whatever_it_is or change.name in variables_in(program, change.value):
             continue
@@ -355,7 +356,7 @@ def _comes_too_late(program: Program, change: ChangedVariable) -> bool:
 
 def _surely_set(program: Program) -> Iterator[tuple[ChangedVariable, str]]:
     """The variables that every run sets to a text that is known, if only as the default of an option."""
-    for change in changed_variables(program):
+    for change in variables_of_ranks(program):
         value = default_constant(program, change.value)
         if value is not None and value.value not in (None, "") and is_set_in_every_run(program, change):
             yield change, str(value.value)
@@ -408,7 +409,9 @@ def _table_behind(program: Program, table: ast.expr) -> ast.expr:
     while (
         isinstance(table, ast.Call) and isinstance(table.func, ast.Attribute) and table.func.attr == "items"
     ):
-        table = table.func.value
+        # `parser.items("environment")` gives a section of a file.
+        owner = table.func.value
+        table = like(table, ast.Subscript(owner, table.args[0], ast.Load())) if table.args else owner
     made = origins(program, table)
     return made[0] if len(made) == 1 and made[0] is not None else table
 

@@ -3,22 +3,18 @@
 from __future__ import annotations
 
 import ast
-import re
 from collections.abc import Iterator
-from datetime import timedelta
-from functools import partial
 from typing import TypeGuard
 
 from launcher.failure_modes import ddp, distribution
 from launcher.failure_modes.model import Finding, Fix, Severity, Stage
 from launcher.failure_modes.registry import finds
 from launcher.program.dataflow import (
-    Known,
     argument_of,
-    calculate_number,
     constant_argument,
     given_argument,
     has_star_arguments,
+    origins,
 )
 from launcher.program.index import (
     FunctionNode,
@@ -32,10 +28,9 @@ from launcher.program.index import (
     scope_of,
     statement_of,
 )
-from launcher.program.process_environment import changed_variables, rank_starts, variables_in
+from launcher.program.process_environment import changed_variables, rank_starts
 from launcher.program.program import Program, imports_the_unknown, joining_calls
 from launcher.program.ranks.guards import ends_block
-from launcher.program.ranks.participants import Participants
 from launcher.program.ranks.reachability import Reachability, never_runs, surely_runs
 from launcher.program.ranks.training_loops import (
     Loop,
@@ -44,7 +39,6 @@ from launcher.program.ranks.training_loops import (
     makes_ranks_agree,
     trains_within,
 )
-from launcher.program.ranks.truths import Guard
 from launcher.program.surroundings.options import DefaultRun
 from launcher.program.values import (
     DDP,
@@ -52,14 +46,11 @@ from launcher.program.values import (
     LIBRARY_TABLES,
     UNKNOWN,
     Constant,
-    Defined,
     Instance,
     canonical_name,
     is_import_of,
 )
-from launcher.rules.script.data.downloads import fetches
-from launcher.rules.script.data.loaders import Loaders, loops_over_something
-from launcher.rules.script.default_values import default_constant, default_number
+from launcher.rules.script.default_values import default_constant
 from launcher.rules.script.findings import (
     Places,
     ScriptSubject,
@@ -69,28 +60,8 @@ from launcher.rules.script.findings import (
     related_at,
 )
 from launcher.rules.script.starts.job_run import JobRun
+from launcher.rules.script.starts.timeouts import GROUP_MAKERS
 from launcher.rules.script.starts.topology import asks_the_launcher
-
-SHORT_TIMEOUT = 300
-"""Seconds: what catalogue and tutorials call short, and a large checkpoint or download may take longer."""
-
-SHORTEST_PAUSE = 30
-"""Seconds: a pause that a rank may make without any work that only it does."""
-
-ENDLESS_TIMEOUT = 86400
-"""Seconds: a day, in which nothing is waited for that will come."""
-
-_POSITIONS = ("days", "seconds", "microseconds", "milliseconds", "minutes", "hours", "weeks")
-
-_LONG = {
-    **dict.fromkeys(("save_pretrained", "save_model", "save_state", "save_file", "save_checkpoint"), "saves"),
-    **dict.fromkeys(("upload_file", "upload_fileobj", "upload_folder", "push_to_hub"), "uploads"),
-    **dict.fromkeys(("snapshot_download", "hf_hub_download", "load_dataset"), "downloads"),
-    **dict.fromkeys(("save_to_disk", "to_parquet", "savez", "savez_compressed", "memmap"), "writes data"),
-}
-"""The names of what libraries do for minutes, and the word for it."""
-_SMALL = re.compile("token|process|config|extractor")
-"""In the names of what is saved in no time."""
 
 
 @finds(Stage.SCRIPT, ddp.FIND_UNUSED_LEFT_ON)
@@ -121,199 +92,6 @@ def unused_parameters_are_not_looked_for(program: Program) -> Iterator[Finding]:
             )
 
 
-@finds(Stage.SCRIPT, ddp.GROUP_TIMEOUT_UNSUITABLE)
-def groups_have_a_fitting_timeout(program: Program) -> Iterator[Finding]:
-    """A process group without a timeout, or with one shorter than what one rank does while others wait.
-
-    Without one it is informational, of an Accelerator where one rank works alone; so is one of a day or more.
-    A timeout of at most 300 s is a warning where the program lets some ranks alone save, download or unpack:
-    the others are in their next collective meanwhile.
-
-    Bad: `init_process_group("nccl", timeout=timedelta(seconds=60))` and a `torch.save` under
-    `if rank == 0:`. Good: `timeout=timedelta(minutes=30)`. Source: torch.distributed's documentation.
-    """
-    plain = [
-        call
-        for call, _ in program.calls("accelerate.Accelerator")
-        if argument_of(call, "kwargs_handlers") is None and not has_star_arguments(call)
-    ]
-    if plain and any(True for _ in _work_of_some_ranks(program, program.analysis(Participants))):
-        yield from map(_without_timeout, plain)
-    for call, name in program.calls(*_WITH_TIMEOUT):
-        given = _timeout_of(call, name) or _spread_timeout(program, call)
-        is_open = has_star_arguments(call) and name == INIT_PROCESS_GROUP
-        if given is None and name in _MAKING and not is_open:
-            yield _without_timeout(call)
-        if given is not None:
-            yield from _unfitting(program, given, _seconds(program, given, partial(_default_number, program)))
-
-
-@finds(Stage.SCRIPT, ddp.GROUP_TIMEOUT_UNSUITABLE)
-def timeouts_fit_the_job(subject: ScriptSubject) -> Iterator[Finding]:
-    """A timeout that this job makes short, by a variable that it sets or leaves out.
-
-    Only where nothing but the job tells the number, as in the other rule on timeouts.
-
-    Bad: `timedelta(seconds=int(os.environ.get("PG_SECONDS", "20")))` in a job that does not set PG_SECONDS.
-    Good: a default of half an hour. Source: torch.distributed's documentation.
-    """
-    program, run = subject.program, JobRun(subject)
-
-    def known(node: ast.expr) -> float | None:
-        value = run.value(node)
-        text = "" if value is None or isinstance(value.value, bool) else str(value.value)
-        return float(text) if text.replace(".", "", 1).isdecimal() else None
-
-    for call, name in program.calls(*_WITH_TIMEOUT):
-        given = _timeout_of(call, name)
-        if given is not None and _seconds(program, given, partial(_default_number, program)) is None:
-            yield from _unfitting(program, given, _seconds(program, given, known))
-
-
-_MAKING = (
-    INIT_PROCESS_GROUP,
-    "deepspeed.init_distributed",
-    "mmcv.runner.init_dist",
-    "mmengine.dist.init_dist",
-)
-"""What makes the group of all ranks, and leaves it to the program how long it waits and when it ends."""
-
-_WITH_TIMEOUT = {
-    **dict.fromkeys(_MAKING),
-    INIT_PROCESS_GROUP: 2,
-    "accelerate.InitProcessGroupKwargs": None,
-    "accelerate.utils.InitProcessGroupKwargs": None,
-    "lightning.pytorch.strategies.DDPStrategy": None,
-    "lightning.pytorch.strategies.FSDPStrategy": None,
-    "lightning.pytorch.strategies.DeepSpeedStrategy": None,
-    "lightning.fabric.strategies.DDPStrategy": None,
-    "lightning.fabric.strategies.FSDPStrategy": None,
-    "torch.distributed.new_group": 1,
-    "torch.distributed.monitored_barrier": 1,
-    "transformers.TrainingArguments": None,
-    "transformers.Seq2SeqTrainingArguments": None,
-}
-"""What makes a group or waits in one, and the place of the timeout that it is given."""
-
-
-def _timeout_of(call: ast.Call, name: str) -> ast.expr | None:
-    """The timeout that a call is given, by its name in that library; not of a group of some ranks."""
-    if name == "torch.distributed.new_group" and argument_of(call, "ranks", 0) is not None:
-        return None
-    keyword = "ddp_timeout" if name.startswith("transformers.") else "timeout"
-    return argument_of(call, keyword, _WITH_TIMEOUT[name])
-
-
-def _spread_timeout(program: Program, call: ast.Call) -> ast.expr | None:
-    """What `**options` give a call as its timeout, where the program writes but one in a table."""
-    if not any(each.arg is None for each in call.keywords):
-        return None
-    found = [
-        value
-        for file in (program.mentioning("timedelta") if has_star_arguments(call) else ())
-        for node in ast.walk(file.tree)
-        if isinstance(node, ast.Dict)
-        for key, value in zip(node.keys, node.values, strict=True)
-        if isinstance(key, ast.Constant) and key.value == "timeout"
-    ]
-    return found[0] if len(found) == 1 else None
-
-
-def _without_timeout(call: ast.Call) -> Finding:
-    return finding_at(
-        ddp.GROUP_TIMEOUT_UNSUITABLE,
-        call,
-        "no timeout is given: the default ends a rank that waits longer for another one's checkpoint or "
-        "download, and is how long a real hang keeps the whole cluster",
-        severity=Severity.INFO,
-    )
-
-
-def _unfitting(program: Program, given: ast.expr, seconds: float | None) -> Iterator[Finding]:
-    if seconds is not None and seconds >= ENDLESS_TIMEOUT:
-        yield finding_at(
-            ddp.GROUP_TIMEOUT_UNSUITABLE,
-            given,
-            f"the timeout is {seconds / 3600:g} hours, in effect none: a rank that hangs keeps the whole "
-            "cluster until the job's own limit",
-            severity=Severity.INFO,
-        )
-    if seconds is None or not 0 < seconds <= SHORT_TIMEOUT:
-        return
-    work = next(_work_of_some_ranks(program, program.analysis(Participants)), None)
-    if work is None and seconds <= SHORTEST_PAUSE:
-        yield finding_at(
-            ddp.GROUP_TIMEOUT_UNSUITABLE,
-            given,
-            f"the timeout is {seconds:g} s: a rank that is so late in one step, by a slow batch, a "
-            "checkpoint or what its device compiles first, is taken for lost",
-            severity=Severity.WARNING,
-        )
-    if work is not None:
-        place, word, guard = work
-        yield finding_at(
-            ddp.GROUP_TIMEOUT_UNSUITABLE,
-            given,
-            f"the timeout is {seconds:g} s, and {guard.described} alone {word} while the others wait in "
-            "their next collective: where that takes longer, they are killed",
-            related=[related_at(place, f"run by {guard.described} alone")],
-        )
-
-
-def _work_of_some_ranks(
-    program: Program, participants: Participants
-) -> Iterator[tuple[ast.expr, str, Guard]]:
-    for place, word in _long_work(program):
-        who = participants.ranks_running(place)
-        if isinstance(who, Guard):
-            yield place, word, who
-
-
-def _long_work(program: Program) -> Iterator[tuple[ast.expr, str]]:
-    """What one rank may do for minutes while the others wait, and the word for it."""
-    saving = program.calls("torch.save", "accelerate.Accelerator.save", "numpy.save")
-    yield from ((call, "saves") for call, _ in saving)
-    waiting = program.calls(*(f"subprocess.{name}" for name in ("run", "call", "check_call", "check_output")))
-    yield from ((call, "waits for another program") for call, _ in waiting)
-    yield from ((call, "fetches or unpacks files") for call, _ in fetches(program))
-    loaders = program.analysis(Loaders)
-    for file in program.files:
-        for call in (each for name in _LONG for each in file.calls_of.get(name, ())):
-            own = isinstance(program.value(call.func), Defined)
-            if not own and not _SMALL.search(ast.unparse(call.func).lower()):
-                yield call, _LONG[last_name(call.func) or ""]
-        for _, given, _ in loops_over_something(program, file):
-            if loaders.resolved(loaders.unwrapped(given)):
-                yield given, "goes through a data set"
-
-
-def _seconds(program: Program, node: ast.expr, known: Known) -> float | None:
-    """How long a `timedelta(...)` of known numbers is, or a number of seconds."""
-    value = program.value(node)
-    if isinstance(value, Constant):
-        return calculate_number(program, node, known)
-    if (
-        not isinstance(value, Instance)
-        or value.name != "datetime.timedelta"
-        or has_star_arguments(value.call)
-    ):
-        return None
-    given = dict(zip(_POSITIONS, value.call.args, strict=False))
-    given.update({each.arg: each.value for each in value.call.keywords if each.arg is not None})
-    total = 0.0
-    for unit, amount in given.items():
-        number = calculate_number(program, amount, known)
-        if number is None:
-            return None
-        total += number * (timedelta(**{unit: 1}).total_seconds() if unit in _POSITIONS else 0)
-    return total
-
-
-def _default_number(program: Program, node: ast.expr) -> float | None:
-    """By the program and its options alone; of variables the job tells."""
-    return None if variables_in(program, node) else default_number(program, node)
-
-
 @finds(Stage.SCRIPT, ddp.GROUP_NEVER_DESTROYED)
 def groups_are_destroyed(program: Program) -> Iterator[Finding]:
     """A program that makes a process group and nowhere destroys it: informational.
@@ -327,7 +105,7 @@ def groups_are_destroyed(program: Program) -> Iterator[Finding]:
     """
     if program.unread or _is_destroyed(program):
         return
-    for call, _ in program.calls(*_MAKING):
+    for call, _ in program.calls(*GROUP_MAKERS):
         function = scope_of(call).function
         if function is not None and _is_never_called(program, function):
             continue
@@ -439,7 +217,7 @@ def _is_never_called(program: Program, scope: Scope, deepest: int = 8) -> bool:
     )
 
 
-GROUP_RULES = (unused_parameters_are_not_looked_for, groups_have_a_fitting_timeout, groups_are_destroyed)
+GROUP_RULES = (unused_parameters_are_not_looked_for, groups_are_destroyed)
 
 
 # Whether the backend that a process group is made with is there.
@@ -494,32 +272,40 @@ STARTS_EACH_PROCESS = ("torchrun", "smddp", "smp", "mpi")
 
 @finds(Stage.SCRIPT, distribution.RANKS_NEVER_MET)
 def trainer_knows_its_processes(subject: ScriptSubject) -> Iterator[Finding]:
-    """A Lightning Trainer for one device, in a job of several processes: each runs it alone.
+    """A Lightning Trainer or Fabric for one device, in a job of several processes: each runs it alone.
 
     As many trainings are paid for as there are processes, and each is whole.
 
     Only where `devices` is 1, if only of what is unpacked, and neither more hosts nor a strategy are given.
 
-    Bad: `Trainer(devices=1)` with eight processes per host. Good: `Trainer(devices="auto", num_nodes=...)`.
+    Bad: `Trainer(devices=1)`, `Fabric(devices=[local_rank])` with eight processes per host. Good:
+    `Trainer(devices="auto", num_nodes=...)`.
     Source: the sources of DIST008.
     """
     if (subject.plan.world_size or 1) < 2:
         return
     program = subject.program
     run = JobRun(subject)
-    for call, _ in program.calls("lightning.pytorch.Trainer"):
+    for call, name in program.calls("lightning.pytorch.Trainer", "lightning.fabric.Fabric"):
         devices, hosts = (given_argument(program, call, each) for each in ("devices", "num_nodes"))
         others = [given_argument(program, call, name) for name in ("strategy", "plugins")]
-        one = devices is not None and run.value(devices) in (Constant(1), Constant("1"))
+        one = devices is not None and takes_one_device(run, devices)
         if not one or (hosts is not None and run.value(hosts) != Constant(1)):
             continue
         if others == [None, None] and surely_runs(program, call, known=run.truth):
             yield finding_at(
                 distribution.RANKS_NEVER_MET,
                 call,
-                f"the Trainer takes one device and knows of no others, and the job starts "
+                f"the {name.rpartition('.')[2]} takes one device and knows of no others, and the job starts "
                 f"{subject.plan.world_size} processes: each of them trains alone",
             )
+
+
+def takes_one_device(run: JobRun, devices: ast.expr) -> bool:
+    """Whether Lightning is given one device, by their number or by a list with its index."""
+    made = origins(run.program, devices)
+    listed = all(isinstance(each, ast.List | ast.Tuple) and len(each.elts) == 1 for each in made)
+    return listed or run.value(devices) in (Constant(1), Constant("1"))
 
 
 @finds(Stage.SCRIPT, distribution.RANKS_NEVER_MET, distribution.SCRIPT_DOES_NOT_FIT_STRATEGY)
@@ -562,10 +348,13 @@ def ranks_make_a_group(subject: ScriptSubject) -> Iterator[Finding]:
         related += [related_at(each, "not so in this job") for each in false[-3:]]
         yield finding_at(distribution.RANKS_NEVER_MET, groups[0], message, severity=severity, related=related)
     elif run.strategy == "torchrun" and not _may_make_a_group(program):
+        # DataParallel shows who was meant to take the GPUs of a host: one process for all of them.
+        whole = [call for call, _ in program.calls("torch.nn.parallel.DataParallel")]
+        place = (whole or steps)[0]
         message = f"{started}, and nothing makes a group of them (init_process_group): {alone}"
-        yield finding_at(distribution.SCRIPT_DOES_NOT_FIT_STRATEGY, steps[0], message)
+        yield finding_at(distribution.SCRIPT_DOES_NOT_FIT_STRATEGY, place, message)
         message = "without a group the ranks never meet: all hosts are paid for one training"
-        yield finding_at(distribution.RANKS_NEVER_MET, steps[0], message, severity=Severity.INFO)
+        yield finding_at(distribution.RANKS_NEVER_MET, place, message, severity=Severity.INFO)
 
 
 def imports_what_joins(program: Program) -> bool:
@@ -675,7 +464,7 @@ def _may_make_a_group(program: Program) -> bool:
 
 JOINING_RULES = (failure_to_meet_ends_the_process,)
 
-MEETING_RULES = (trainer_knows_its_processes, ranks_make_a_group, timeouts_fit_the_job)
+MEETING_RULES = (trainer_knows_its_processes, ranks_make_a_group)
 """The rules of this family, which need a job."""
 
 

@@ -7,7 +7,7 @@ imported where it is asked, so that the lint of a script alone does not pay for 
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from itertools import chain
 
 from launcher.cluster.instances import instance_facts
@@ -31,6 +31,7 @@ from launcher.program.process_environment import (
     count_on_host,
     is_for_one_host,
     started_processes,
+    variables_of_ranks,
 )
 from launcher.program.program import Program
 from launcher.program.ranks.guards import Guards
@@ -51,12 +52,14 @@ from launcher.rules.script.environment import is_set_in_every_run, setting_findi
 from launcher.rules.script.findings import ScriptSubject, finding_at, finding_in_shell, related_at
 from launcher.rules.script.process_groups import STARTS_EACH_PROCESS
 from launcher.rules.script.starts.job_run import JobRun
+from launcher.rules.script.starts.local_ranks import takes_rank_for_local
 from launcher.rules.script.starts.topology import is_part_of_the_start, makes_a_group
 
 # Which device a process takes: one for each, by its rank on the host.
 
 
-_TAKES = {"torch.cuda.set_device": ("device", 0), "torch.device": ("index", 1)}
+_SETS_DEVICE = "torch.cuda.set_device"
+_TAKES = {_SETS_DEVICE: ("device", 0), "torch.device": ("index", 1)}
 _HOROVOD = "horovod.torch.DistributedOptimizer"
 _OWN_DEVICES = (
     "torch.cuda.set_device",
@@ -95,7 +98,7 @@ def device_is_not_the_global_rank(program: Program) -> Iterator[Finding]:
 
     Source: the sources of DIST006.
     """
-    if is_for_one_host(program):
+    if is_for_one_host(program) or takes_rank_for_local(program):
         return
     for node, index in device_indices(program):
         value = program.value(index)
@@ -176,6 +179,12 @@ def each_process_takes_a_device(program: Program) -> Iterator[Finding]:
     Source: the sources of DIST003.
     """
     yield from _devices_shown_by_shell(program)
+    yield from on_the_first_device(program, program.analysis(Reachability).is_named_nowhere)
+
+
+def on_the_first_device(program: Program, is_passed: Callable[[ast.AST], bool]) -> Iterator[Finding]:
+    """The wrappers of models that lie on GPU 0 in every process, as a run passes over all that takes another
+    device."""
     wrappers = [
         (call, name)
         for call, name in program.calls(DDP, FSDP, _HOROVOD)
@@ -186,7 +195,7 @@ def each_process_takes_a_device(program: Program) -> Iterator[Finding]:
         return
     chosen = (node for node, index in device_indices(program) if not _is_the_current(program, index))
     own = (call for call, _ in program.calls(*_OWN_DEVICES))
-    if not all(map(program.analysis(Reachability).is_named_nowhere, chain(chosen, own))):
+    if not all(map(is_passed, chain(chosen, own))):
         return
     joining = program.calls(INIT_PROCESS_GROUP, "horovod.torch.init")
     groups = [call for call, _ in joining if surely_runs(program, call)]
@@ -195,12 +204,14 @@ def each_process_takes_a_device(program: Program) -> Iterator[Finding]:
     for wrapper, name in wrappers:
         moved = _on_cuda(program, wrapper)
         if moved is not None and surely_runs(program, wrapper):
+            place, beside = (moved, wrapper) if name == _HOROVOD else (wrapper, moved)
+            said = "wrapped here" if name == _HOROVOD else "here it is moved to GPU 0, in every process"
             yield finding_at(
                 distribution.MORE_PROCESSES_THAN_DEVICES,
-                wrapper,
+                place,
                 f"{name.rpartition('.')[2]} wraps a model on `cuda`, and nothing calls set_device: "
                 "every process of the host takes GPU 0",
-                related=(related_at(moved, "here it is moved to GPU 0, in every process"),),
+                related=(related_at(beside, said),),
             )
 
 
@@ -386,6 +397,17 @@ def _on_cuda(program: Program, wrapper: ast.Call) -> ast.AST | None:
             device = argument_of(each, "device", 0) if each.func.attr == "to" else None
             if device is not None and _is_bare_cuda(program, device):
                 return each
+    moves = (last_name(each.func) for each in candidates if isinstance(each, ast.Call))
+    return None if {"to", "cpu", "cuda"} & set(moves) else _default_device(program, wrapper)
+
+
+def _default_device(program: Program, wrapper: ast.Call) -> ast.Call | None:
+    """What surely makes `cuda` the device of all that is made, before a wrapper."""
+    for call, _ in program.calls("torch.set_default_device"):
+        given = argument_of(call, "device", 0)
+        before = scope_of(call) is not scope_of(wrapper) or call.lineno < wrapper.lineno
+        if given is not None and before and _is_bare_cuda(program, given) and surely_runs(program, call):
+            return call
     return None
 
 
@@ -514,6 +536,7 @@ def devices_are_as_many_as_the_processes(subject: ScriptSubject) -> Iterator[Fin
         if shown is not None and 0 < shown < processes and is_part_of_the_start(program, change.runs):
             message = f"{processes} processes on each host see {shown} of its devices"
             yield finding_at(distribution.MORE_PROCESSES_THAN_DEVICES, change.node, message)
+    shared = list[tuple[ast.AST, int]]()
     for node, index in device_indices(program):
         for made in origins(program, index):
             if not isinstance(made, ast.BinOp) or not isinstance(made.op, ast.Mod):
@@ -522,9 +545,12 @@ def devices_are_as_many_as_the_processes(subject: ScriptSubject) -> Iterator[Fin
             if not isinstance(rank, RankValue) or rank.kind not in (RankKind.GLOBAL, RankKind.LOCAL):
                 continue
             if size is not None and 0 < size < processes:
-                message = f"{processes} processes on each host share {size} devices"
-                yield finding_at(distribution.MORE_PROCESSES_THAN_DEVICES, node, message)
-                return
+                shared.append((node, size))
+    setters = {call for call, _ in program.calls(_SETS_DEVICE)}
+    sets = [each for each in shared if each[0] in setters]
+    for node, size in (sets or shared)[:1]:
+        message = f"{processes} processes on each host share {size} devices"
+        yield finding_at(distribution.MORE_PROCESSES_THAN_DEVICES, node, message)
 
 
 @finds(Stage.SCRIPT, distribution.MORE_PROCESSES_THAN_DEVICES)
@@ -587,7 +613,7 @@ def settings_suit_the_job(subject: ScriptSubject) -> Iterator[Finding]:
 
     program, torch, run = subject.program, torch_version(subject.job), JobRun(subject)
     facts = instance_facts(subject.job.resources.instance_type)
-    for change in changed_variables(program):
+    for change in variables_of_ranks(program):
         value = run.value(change.value)
         if value is None or value.value is None or not is_taken(program, change.node, run.value):
             continue

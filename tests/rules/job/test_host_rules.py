@@ -452,12 +452,30 @@ SHELL = {"code_section": {"source_dir": "src", "entry_point": "run.sh"}, "distri
         ("export NCCL_SHM_DISABLE=1 OMP_NUM_THREADS=2\npython train.py", ["NCCL001"]),
         ('if [ -n "$DEBUG" ]; then\n  export NCCL_DEBUG=TRACE\nfi\npython train.py', []),
         ("export NCCL_DEBUG=TRACE\nunset NCCL_DEBUG\npython train.py", []),
+        ("export CUDA_VISIBLE_DEVICES=0,1\ntorchrun --nproc_per_node=gpu train.py", ["DIST001", "DIST008"]),
+        ("export CUDA_VISIBLE_DEVICES=0,1\ntorchrun --nnodes 2 --nproc_per_node=gpu train.py", ["DIST001"]),
+        ("CUDA_VISIBLE_DEVICES=0 python train.py --make\nCUDA_VISIBLE_DEVICES=1 python train.py", []),
     ],
 )
 def test_what_a_shell_script_starts_and_exports(judge, commands: str, found: list[str]) -> None:
     two = {"resources": {"instance_type": KNOWN, "instance_count": 2}}
     findings = judge(files={"src/run.sh": f"#!/bin/bash\n{commands}\n"}, **SHELL, **two)
     assert [each.code for each in findings if each.severity != "info"] == found
+
+
+@pytest.mark.parametrize(
+    ("commands", "line"),
+    [
+        ("export A=1\nexport NCCL_DEBUG=TRACE\npython train.py", 3),
+        ("export A=1\nNCCL_DEBUG=TRACE python train.py", 3),
+        ("torchrun --nnodes 2 \\\n  --rdzv_backend=c10d \\\n  --nproc-per-node 4 \\\n  train.py", 4),
+    ],
+)
+def test_the_line_of_the_shell_script_is_shown(judge, commands: str, line: int) -> None:
+    two = {"resources": {"instance_type": KNOWN, "instance_count": 2}}
+    findings = judge(files={"src/run.sh": f"#!/bin/bash\n{commands}\n"}, **SHELL, **two)
+    places = [each.location for each in findings if each.severity != "info"]
+    assert [(each.line, each.file.endswith("src/run.sh")) for each in places] == [(line, True)]
 
 
 @pytest.mark.parametrize(

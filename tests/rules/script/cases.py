@@ -44,12 +44,13 @@ from launcher.rules.script.check import JOB_RULES, RULES
 from launcher.rules.script.findings import ScriptSubject
 from launcher.rules.script.process_groups import GROUP_RULES
 from launcher.rules.script.starts.job_run import as_started
+from launcher.rules.script.starts.timeouts import TIMEOUT_RULES
 from launcher.session.prepare_plan import source_of
 from tests.case_files import Part, read_parts
 
 FOLDER = Path(__file__).with_name("cases")
 ENTRY = "train.py"
-OF_GROUPS = {rule.__name__ for rule in GROUP_RULES}
+OF_GROUPS = {rule.__name__ for rule in (*GROUP_RULES, *TIMEOUT_RULES)}
 ON_EVERY_GROUP = {"groups_are_destroyed", "groups_have_a_fitting_timeout"}
 """Rules that find something in nearly every short program that makes a group: those of others are spared."""
 

@@ -18,7 +18,7 @@ from launcher.program.index import (
     scope_of,
 )
 from launcher.program.objects.nodes import nodes_within
-from launcher.program.process_environment import is_for_one_host, started_commands
+from launcher.program.process_environment import is_for_one_host
 from launcher.program.program import Program
 from launcher.program.ranks.reachability import surely_runs
 from launcher.program.ranks.training_loops import shares_its_result
@@ -30,6 +30,7 @@ from launcher.program.surroundings.channels import (
     option_with_default,
     reads_any,
 )
+from launcher.program.surroundings.commands import started_commands
 from launcher.program.values import (
     Made,
     alternatives,

@@ -22,13 +22,16 @@ from launcher.program.index import (
     parent_of,
     scope_of,
 )
-from launcher.program.process_environment import COMMANDS, process_starts
+from launcher.program.process_environment import (
+    process_starts,
+)
 from launcher.program.program import Program, joining_calls
 from launcher.program.ranks.guards import Guards, branches_leaving_before, is_in_body
 from launcher.program.ranks.participants import Participants
 from launcher.program.ranks.reachability import Reachability
 from launcher.program.ranks.truths import Guard, negate
 from launcher.program.ranks.uniformity import Uniformity
+from launcher.program.surroundings.commands import COMMANDS
 from launcher.program.surroundings.options import DefaultRun
 from launcher.program.values import (
     PROGRESS_BARS,

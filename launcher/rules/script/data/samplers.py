@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
-from launcher.failure_modes import data
+from launcher.failure_modes import data, distribution
 from launcher.failure_modes.model import Finding, Fix, Severity, Stage
 from launcher.failure_modes.registry import finds
 from launcher.program.dataflow import (
@@ -58,6 +58,7 @@ from launcher.program.values import (
     RankValue,
     WorldSize,
     alternatives,
+    is_size_of_all,
     library_names,
 )
 from launcher.rules.script.data.by_libraries import (
@@ -306,7 +307,7 @@ def _kept_in(sampler: ast.Call) -> Binding | None:
     return next((each for each in bindings if each.node is statement), None)
 
 
-@finds(Stage.SCRIPT, data.NO_DISTRIBUTED_SAMPLER)
+@finds(Stage.SCRIPT, data.NO_DISTRIBUTED_SAMPLER, distribution.LOCAL_RANK_AS_RANK)
 def samplers_count_all_ranks(program: Program) -> Iterator[Finding]:
     """A DistributedSampler whose `rank` is the rank on its host, among the processes of all hosts; or one
     number on every rank, or whose `num_replicas` is 1, where the program trains on several.
@@ -331,7 +332,7 @@ def samplers_count_all_ranks(program: Program) -> Iterator[Finding]:
         if value.source == "spawn" and not any(_is_added_to(program, each, value) for each in joined if each):
             continue
         size = None if replicas is None else program.value(replicas)
-        if size is None or (isinstance(size, WorldSize) and size.source in _OF_ALL_HOSTS):
+        if size is None or is_size_of_all(size):
             yield finding_at(
                 data.NO_DISTRIBUTED_SAMPLER,
                 sampler,
@@ -340,6 +341,8 @@ def samplers_count_all_ranks(program: Program) -> Iterator[Finding]:
                 remedy="Pass `rank=dist.get_rank()`, or leave out rank and num_replicas: the process group "
                 "knows both.",
             )
+            message = "the rank on the host is given as that among all: two hosts claim the same samples"
+            yield finding_at(distribution.LOCAL_RANK_AS_RANK, sampler, message, severity=Severity.INFO)
 
 
 def _parts_that_are_the_same(program: Program) -> Iterator[Finding]:
@@ -384,15 +387,6 @@ def _is_added_to(program: Program, rank: ast.expr, local: RankValue) -> bool:
     made = [rank, *(each.value for each in program.evaluation.sources(rank))]
     sums = [part for each in made if each for part in ast.walk(each) if isinstance(part, ast.BinOp)]
     return any(program.value(part) == local for each in sums for part in (each.left, each.right))
-
-
-_OF_ALL_HOSTS = frozenset(
-    {
-        *("WORLD_SIZE", "OMPI_COMM_WORLD_SIZE", "torch.distributed.get_world_size"),
-        *("accelerate.Accelerator.num_processes", "accelerate.PartialState.num_processes"),
-        *("lightning.fabric.Fabric.world_size", "lightning.pytorch.Trainer.world_size"),
-    }
-)
 
 
 @finds(Stage.SCRIPT, data.SAMPLER_SEED_DIFFERS)

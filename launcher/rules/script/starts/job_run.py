@@ -74,6 +74,15 @@ _OF_EACH_PROCESS = frozenset({"RANK", "LOCAL_RANK", "WORLD_SIZE", "LOCAL_WORLD_S
 """What torchrun tells each process that it starts."""
 
 
+_OF_EACH_JOB = frozenset(
+    {
+        *("SM_HOSTS", "SM_CURRENT_HOST", "SM_NUM_GPUS", "SM_NUM_CPUS", "SM_RESOURCE_CONFIG", "SM_CHANNELS"),
+        *("SM_MODEL_DIR", "SM_OUTPUT_DATA_DIR", "SM_INPUT_DIR", "SM_TRAINING_ENV", "SM_HPS", "SM_USER_ARGS"),
+    }
+)
+"""What the start of a job on SageMaker tells each of its processes."""
+
+
 _ORDERS: Mapping[type[ast.cmpop], Callable[[int, int], bool]] = {
     ast.Gt: operator.gt,
     ast.GtE: operator.ge,
@@ -119,10 +128,17 @@ class JobRun:
         """Whether a variable is set in the job's processes; None where nobody can tell."""
         if name in self._set:
             return None
-        if name in self.job.environment:
+        if name in self.job.environment or self._is_told(name):
             return True
         known = self.lacks(name) or not (name in _OF_EACH_PROCESS or SET_ANYWAY.fullmatch(name))
         return False if known else None
+
+    def _is_told(self, name: str) -> bool:
+        """Whether the service or the launcher surely tells each process a variable."""
+        if name in _OF_EACH_PROCESS:
+            return self.strategy == "torchrun"
+        channels = {f"SM_CHANNEL_{each.upper()}" for each in self.job.inputs}
+        return self.job.backend == "sagemaker" and (name in _OF_EACH_JOB or name in channels)
 
     def truth(self, test: ast.expr) -> bool | None:
         """What a test is in this job, of those that ask for an option or a variable."""
@@ -133,8 +149,8 @@ class JobRun:
             sign, right = test.ops[0], test.comparators[0]
             if isinstance(sign, ast.In | ast.NotIn) and self.program.value(right) == External("os.environ"):
                 name = constant_argument(self.program, test.left)
-                missing = name is not None and self.lacks(str(name.value))
-                return isinstance(sign, ast.NotIn) if missing else None
+                there = None if name is None else self.holds(str(name.value))
+                return None if there is None else there is isinstance(sign, ast.In)
             if isinstance(sign, ast.In | ast.NotIn):
                 held = self._is_in(test.left, right)
                 return None if held is None else held is isinstance(sign, ast.In)
@@ -179,7 +195,9 @@ class JobRun:
             return given
         if isinstance(node, ast.Attribute | ast.Subscript):
             files = self.program.analysis(ConfigurationFiles)
-            return configured_constant(files.entry(node, words_of(self.job)), guesses=self._guesses)
+            found_in_file = configured_constant(files.entry(node, words_of(self.job)), guesses=self._guesses)
+            held = self._entry_of(node) if isinstance(node, ast.Subscript) else None
+            return found_in_file if held is None or found_in_file else self._within(held, self.value)
         if isinstance(node, ast.NamedExpr | ast.FormattedValue):
             return self.value(node.value)
         if isinstance(node, ast.JoinedStr):
@@ -209,6 +227,19 @@ class JobRun:
             if inner is not None:
                 return Constant(str(inner.value) if name == "str" else bool(inner.value))
         return default_constant(self.program, node)
+
+    def _entry_of(self, node: ast.Subscript, depth: int = 4) -> ast.expr | None:
+        """What a table that is written holds by a key of this job: `SIZES[os.environ.get("SIZE", "big")]`."""
+        key = self.value(node.slice)
+        table: ast.expr | None = node.value
+        if isinstance(table, ast.Subscript) and depth:
+            table = self._entry_of(table, depth - 1)
+        elif isinstance(table, ast.Name | ast.Attribute):
+            table = self._only_source(table)
+        if key is None or not isinstance(table, ast.Dict):
+            return None
+        known = [None if each is None else self.value(each) for each in table.keys]
+        return None if None in known else dict(zip(known, table.values, strict=True)).get(key)
 
     def count_listed(self, node: ast.expr, depth: int = 5) -> int | None:
         """How many a list or range has, or a text with commas: `"0,1"`, `",".join(map(str, range(2)))`."""
@@ -326,7 +357,8 @@ class JobRun:
         if name is None or held is None:
             return None
         if held:
-            return Constant(str(self.job.environment[str(name.value)]))
+            given = self.job.environment.get(str(name.value))
+            return None if given is None else Constant(str(given))
         return self.value(call.args[1]) if len(call.args) > 1 else Constant(None)
 
     def _option(self, node: ast.Attribute) -> Constant | None:

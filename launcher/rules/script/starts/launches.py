@@ -18,11 +18,15 @@ from launcher.program.dataflow import (
     text_beginning,
 )
 from launcher.program.index import ancestors, ancestors_in_function
-from launcher.program.process_environment import COMMANDS, is_for_one_host
+from launcher.program.process_environment import (
+    is_for_one_host,
+    variables_in,
+)
 from launcher.program.program import Program, joining_calls
 from launcher.program.ranks.reachability import never_runs, surely_runs
 from launcher.program.ranks.training_loops import ends_with_an_error
 from launcher.program.spellings import spelled_commands
+from launcher.program.surroundings.commands import COMMANDS
 from launcher.program.surroundings.options import default_of_option
 from launcher.program.values import (
     DDP,
@@ -36,7 +40,7 @@ from launcher.program.values import (
 )
 from launcher.rules.script.configuration_files import ConfigurationFiles
 from launcher.rules.script.findings import ScriptSubject, finding_at, related_at
-from launcher.rules.script.process_groups import STARTS_EACH_PROCESS
+from launcher.rules.script.process_groups import STARTS_EACH_PROCESS, takes_one_device
 from launcher.rules.script.processes import chooses_devices, device_indices
 from launcher.rules.script.starts.job_run import OTHER_LAUNCHERS, JobRun, given_option
 from launcher.rules.script.starts.topology import LOOPBACK, SAMPLER, is_part_of_the_start, makes_a_group
@@ -129,11 +133,17 @@ def local_rank_is_handed_over(subject: ScriptSubject) -> Iterator[Finding]:
 
 def _same_for_all(run: JobRun, node: ast.AST, index: ast.expr) -> Finding | None:
     """A device by what this job leaves to a default, so that all processes of a host take one: an option
-    that no launcher hands over, or a variable that only another launcher sets."""
+    that no launcher hands over, or a variable that nobody sets or only another launcher."""
     program, processes = run.program, run.plan.processes_per_host
     option, value = default_of_option(program, index), program.value(index)
     by_other = isinstance(value, RankValue) and value.source.startswith(OTHER_LAUNCHERS)
-    if (option is None and not by_other) or isinstance(value, Constant) or chooses_devices(program):
+    asked = variables_in(program, index)
+    by_nobody = bool(asked) and all(run.holds(each) is False for each in asked)
+    if (
+        (option is None and not by_other and not by_nobody)
+        or isinstance(value, Constant)
+        or chooses_devices(program)
+    ):
         return None
     told = run.value(index)
     if told is None or type(told.value) is not int or told.value < 0:
@@ -233,10 +243,11 @@ def job_says_where_the_ranks_meet(subject: ScriptSubject) -> Iterator[Finding]:
             )
 
 
-class _SizedRun(JobRun):
+class SizedRun(JobRun):
     """A run of which the number of processes is known, where the job and not the program starts them."""
 
     def __init__(self, subject: ScriptSubject) -> None:
+        """Of the job that starts the program."""
         super().__init__(subject)
         self._sizes: dict[str, int | None] = {}
         if self.strategy in STARTS_EACH_PROCESS and not is_for_one_host(self.program):
@@ -248,6 +259,7 @@ class _SizedRun(JobRun):
             }
 
     def value(self, node: ast.expr) -> Constant | None:
+        """As in any run, and the sizes that its launcher tells the processes."""
         found = self.program.value(node)
         is_size = isinstance(node, ast.Call | ast.Subscript) and isinstance(found, WorldSize)
         size = self._sizes.get(found.source) if is_size and isinstance(found, WorldSize) else None
@@ -271,7 +283,7 @@ def assertions_hold_for_the_jobs_ranks(subject: ScriptSubject) -> Iterator[Findi
 
     Source: the sources of DIST006.
     """
-    program, run, unsized = subject.program, _SizedRun(subject), JobRun(subject)
+    program, run, unsized = subject.program, SizedRun(subject), JobRun(subject)
     kinds = (ast.Assert, ast.If)
     for node in (each for file in program.files for kind in kinds for each in file.statements.get(kind, ())):
         assert isinstance(node, ast.Assert | ast.If)
@@ -309,13 +321,13 @@ def trainers_know_all_hosts(subject: ScriptSubject) -> Iterator[Finding]:
         nodes, devices = (given_argument(program, call, each) for each in ("num_nodes", "devices"))
         kind = constant_argument(program, argument_of(call, "accelerator"))
         on_gpus = kind in (None, Constant("gpu"), Constant("cuda"), Constant("auto"))
-        alone = None if devices is None else run.value(devices)
+        alone = devices is not None and takes_one_device(run, devices)
         counted = Constant(1) if nodes is None else run.value(nodes)
         checked = argument_of(call, "plugins") is None  # Which may be an environment that asks nothing.
         is_open = nodes is None and (has_star_arguments(call) or name not in _TRAINERS[:2])
         if is_open and (told is not None or _names_hosts(program) or not _is_made_here(program, call)):
             continue
-        if not checked or not on_gpus or alone in (Constant(1), Constant("1")):
+        if not checked or not on_gpus or alone:
             continue
         if counted is None or type(counted.value) is not int or counted.value == hosts:
             continue

@@ -9,7 +9,7 @@ from launcher.failure_modes import distribution
 from launcher.failure_modes.model import Finding, Related, Severity, Stage
 from launcher.failure_modes.registry import finds
 from launcher.program.dataflow import argument_of, constant_argument, origins
-from launcher.program.index import ancestors, last_name, parent_of
+from launcher.program.index import BindingKind, ancestors, last_name, parent_of
 from launcher.program.objects.nodes import nodes_within
 from launcher.program.overlapping_starts import ranks_are_started_only_here
 from launcher.program.process_environment import (
@@ -21,15 +21,23 @@ from launcher.program.process_environment import (
     rank_starts,
     started_function,
     started_processes,
-    torchrun_commands,
     ways_to,
 )
 from launcher.program.program import Program, imports_the_unknown, joining_calls
 from launcher.program.ranks.participants import Participants
 from launcher.program.ranks.reachability import Reachability, never_runs, surely_runs
 from launcher.program.ranks.truths import Guard
+from launcher.program.surroundings.commands import torchrun_commands
 from launcher.program.surroundings.options import option_of
-from launcher.program.values import INIT_PROCESS_GROUP, UNKNOWN, Constant, External, RankKind, RankValue
+from launcher.program.values import (
+    INIT_PROCESS_GROUP,
+    UNKNOWN,
+    Constant,
+    External,
+    RankKind,
+    RankValue,
+    elements_of,
+)
 from launcher.rules.script.findings import ScriptSubject, finding_at, named_variable, related_at
 from launcher.rules.script.process_groups import STARTS_EACH_PROCESS, imports_what_joins
 from launcher.rules.script.starts.job_run import JobRun, given_option
@@ -67,8 +75,9 @@ def script_fits_the_strategy(subject: ScriptSubject) -> Iterator[Finding]:
 
     counts = [*started_processes(program)]
     found = list[ast.Call]()
+    commands = (*counts, *torchrun_commands(program))
     starts = dict.fromkeys(
-        (*rank_starts(program), *(call for call, _ in (*counts, *torchrun_commands(program))))
+        (*rank_starts(program), *(call for call, _ in commands), *_spawning_strategies(program))
     )
     for call in starts:
         one = isinstance(participants.ranks_running(call), Guard)  # An evaluation by rank 0, say.
@@ -99,6 +108,26 @@ def script_fits_the_strategy(subject: ScriptSubject) -> Iterator[Finding]:
         yield finding_at(
             distribution.SCRIPT_DOES_NOT_FIT_STRATEGY, own, message, related=related, remedy=_REMEDY
         )
+
+
+_SPAWNING = ("spawn", "fork", "forkserver")
+_STRATEGIES = tuple(
+    f"lightning.{part}.strategies.{name}"
+    for part in ("pytorch", "fabric")
+    for name in ("DDPStrategy", "DDPSpawnStrategy", "DDPSpawnShardedStrategy")
+)
+
+
+def _spawning_strategies(program: Program) -> Iterator[ast.Call]:
+    """Lightning's strategies that spawn their ranks, whoever has started the process that makes them.
+
+    Not one that is chosen by its name: Lightning 1 takes another one then, under torchrun.
+
+    Source: lightning/pytorch/strategies/ddp.py (_configure_launcher)."""
+    for call, name in program.calls(*_STRATEGIES):
+        method = constant_argument(program, argument_of(call, "start_method"))
+        if "Spawn" in name or (method is not None and method.value in _SPAWNING):
+            yield call
 
 
 _REMEDY = (
@@ -277,5 +306,102 @@ def _reads_of_the_environment(program: Program) -> Iterator[ast.Subscript]:
                     yield read
 
 
-STRATEGY_RULES = (script_fits_the_strategy,)
+@finds(Stage.SCRIPT, distribution.SCRIPT_DOES_NOT_FIT_STRATEGY)
+def smddp_makes_the_group(subject: ScriptSubject) -> Iterator[Finding]:
+    """A group with another backend in a job of SageMaker's data parallel library, which nothing imports.
+
+    The library is started for nothing: gradients go the way of that backend.
+
+    Silent where something that is not read may import it.
+
+    Bad: `init_process_group("nccl")` with `strategy: smddp`. Good: `init_process_group("smddp")` behind
+    `import smdistributed.dataparallel.torch.torch_smddp`.
+
+    Source: the sources of DIST005.
+    """
+    program = subject.program
+    if str(subject.job.distribution.strategy) != "smddp" or imports_the_unknown(program):
+        return
+    if any("smdistributed" in file.text for file in program.files):
+        return
+    for call, _ in program.calls(INIT_PROCESS_GROUP):
+        backend = constant_argument(program, argument_of(call, "backend", 0))
+        if backend is not None and "nccl" in str(backend.value):
+            message = (
+                "strategy smddp is for the backend smddp, which nothing imports: this one is NCCL's alone"
+            )
+            yield finding_at(
+                distribution.SCRIPT_DOES_NOT_FIT_STRATEGY,
+                call,
+                message,
+                severity=Severity.WARNING,
+                remedy="Put `import smdistributed.dataparallel.torch.torch_smddp` before it and take the "
+                "backend smddp; or give the job the strategy torchrun.",
+            )
+
+
+_JOINING_BY_THEM = (
+    *("accelerate.Accelerator", "accelerate.PartialState", "transformers.Trainer.train"),
+    *("lightning.pytorch.Trainer", "lightning.fabric.Fabric"),
+)
+"""What makes a group where the launcher's variables are there, and else goes on alone."""
+
+
+@finds(Stage.SCRIPT, distribution.RANKS_NEVER_MET)
+def launchers_variables_stay(subject: ScriptSubject) -> Iterator[Finding]:
+    """A script that takes away the variables by which its launcher tells the processes who they are.
+
+    Accelerate and its like then go on as one process that is alone: each trains a whole model for itself.
+
+    Only where every process comes by it, and such a library is used.
+
+    Bad: `os.environ.pop("RANK", None)` before `Accelerator()`. Good: no such line.
+
+    Source: the sources of DIST008.
+    """
+    program, run = subject.program, JobRun(subject)
+    alone = run.strategy != "torchrun" or (subject.plan.world_size or 1) < 2
+    if alone or not any(program.calls(*_JOINING_BY_THEM)):
+        return
+    for place, names in _removed_variables(program):
+        if names & {"RANK", "WORLD_SIZE"} and surely_runs(program, place, known=run.truth):
+            message = (
+                f"the variables of the launcher are taken away here: each of the {subject.plan.world_size} "
+                "processes goes on as one that is alone, and trains a whole model for itself"
+            )
+            yield finding_at(distribution.RANKS_NEVER_MET, place, message)
+            return
+
+
+def _removed_variables(program: Program) -> Iterator[tuple[ast.AST, set[str]]]:
+    """Where variables are taken out of os.environ, and which."""
+    for call, name in program.calls("os.environ.pop", "os.environ.clear", "os.unsetenv"):
+        owner = call.func.value if isinstance(call.func, ast.Attribute) else None
+        if owner is not None and any(isinstance(each, ast.Call) for each in origins(program, owner)):
+            continue  # Out of a copy for another process.
+        yield call, set(_OF_TORCHRUN) if name == "os.environ.clear" else _names_in(program, call.args[:1])
+    for file in program.mentioning("environ"):
+        for statement in file.statements.get(ast.Delete, ()):
+            assert isinstance(statement, ast.Delete)
+            deleted = [each for each in statement.targets if isinstance(each, ast.Subscript)]
+            own = [each.slice for each in deleted if last_name(each.value) == "environ"]
+            yield statement, _names_in(program, own)
+
+
+def _names_in(program: Program, keys: Iterable[ast.expr]) -> set[str]:
+    """The texts that keys may be, if by a loop over a list of them that is written."""
+    found = set[str]()
+    for key in keys:
+        bindings = program.evaluation.sources(key) if isinstance(key, ast.Name) else []
+        looped = [
+            each.value for each in bindings if each.kind is BindingKind.LOOPED and each.value is not None
+        ]
+        listed = (elements_of(program.value(each), program.value, each) or () for each in looped)
+        for each in (key, *(one for some in listed for one in some)):
+            value = constant_argument(program, each)
+            found |= {str(value.value)} if value is not None else set()
+    return found
+
+
+STRATEGY_RULES = (script_fits_the_strategy, smddp_makes_the_group, launchers_variables_stay)
 """The rules of this family, which need a job."""

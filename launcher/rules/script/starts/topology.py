@@ -17,8 +17,9 @@ from launcher.program.dataflow import (
     constant_argument,
     has_star_arguments,
     origins,
+    text_parts,
 )
-from launcher.program.index import FunctionNode, ancestors, file_of, last_name, scope_of
+from launcher.program.index import FunctionNode, ancestors, last_name, scope_of
 from launcher.program.objects.nodes import catches
 from launcher.program.overlapping_starts import starts_side_by_side, torchruns_on_one_port
 from launcher.program.process_environment import (
@@ -28,12 +29,12 @@ from launcher.program.process_environment import (
     is_for_one_host,
     port_behind,
     port_in,
-    torchrun_commands,
     variables_in,
 )
 from launcher.program.program import Program
 from launcher.program.ranks.participants import Participants
 from launcher.program.ranks.reachability import runs_wherever, surely_runs
+from launcher.program.surroundings.commands import torchrun_commands
 from launcher.program.surroundings.options import (
     default_of_option,
 )
@@ -42,12 +43,10 @@ from launcher.program.values import (
     HOST_SIZES,
     UNKNOWN,
     Constant,
-    RankKind,
     RankValue,
     Several,
     WorldSize,
     alternatives,
-    canonical_name,
 )
 from launcher.rules.script.configuration_files import ConfigurationFiles
 from launcher.rules.script.findings import (
@@ -103,6 +102,10 @@ def address_is_the_launchers(program: Program) -> Iterator[Finding]:
         if given and matched and matched[0].startswith("tcp") and _is_for_several(program, call):
             _, related = _told(program, given)
             yield _address(program, given, f"the ranks meet at {matched[0]}", matched[1], related=related)
+        put_in, related = (None, []) if given is None or matched else _host_put_in(program, given)
+        if given and put_in and _is_for_several(program, call):
+            what = f"the ranks meet at {put_in}"
+            yield _address(program, given, what, put_in, Severity.WARNING, related)
     for call, _ in program.calls(_STORE):
         given = argument_of(call, "host_name", 0)
         host, size = constant_argument(program, given), argument_of(call, "world_size", 2)
@@ -120,11 +123,16 @@ def port_is_the_launchers(program: Program) -> Iterator[Finding]:
     fixed port is taken as soon as two jobs share a machine.
 
     Silent where a value of the launcher stays, for one process alone, and in programs that know SLURM or MPI,
-    whose launchers set no port. Where the program spawns its processes itself it is informational.
+    whose launchers set no port. Where the program, or the shell script beside it, starts the processes itself
+    it is informational.
 
     Bad: `os.environ["MASTER_PORT"] = "12355"`. Good: no such line, or `setdefault`.
     Source: torch/distributed/rendezvous.py (`_torchelastic_use_agent_store`); the sources of NCCL009.
     """
+    yield from _ports_in_shell(program)
+    for given, fixed in _ports_told_to_libraries(program):
+        message = f"port {fixed} is fixed: a second run on this machine finds it taken"
+        yield finding_at(nccl.PORT_IN_USE, given, message, severity=Severity.INFO)
     own, others = is_for_one_host(program), has_another_launcher(program)
     if not makes_a_group(program) or (others and not own):
         return
@@ -169,6 +177,41 @@ def _addresses_in_shell(program: Program) -> Iterator[Finding]:
             )
 
 
+_PORT_ARGUMENTS = {
+    "deepspeed.init_distributed": ("distributed_port", 2),
+    "deepspeed.comm.init_distributed": ("distributed_port", 2),
+    "accelerate.notebook_launcher": ("use_port", 4),
+}
+"""What opens the port of the group itself where no launcher has, and the argument that tells which."""
+
+
+def _ports_told_to_libraries(program: Program) -> Iterator[tuple[ast.expr, str]]:
+    """Where a library that makes the group is told a port that is written: by an argument, or by the
+    `main_port` of an environment of Lightning."""
+    for call, name in program.calls(*_PORT_ARGUMENTS):
+        given = argument_of(call, *_PORT_ARGUMENTS[name])
+        fixed = constant_argument(program, given)
+        if given is not None and fixed is not None and str(fixed.value).strip("0").isdecimal():
+            yield given, str(fixed.value)
+    for file in (each for each in program.files if "main_port" in each.text):
+        for statement in file.statements.get(ast.Return, ()):
+            assert isinstance(statement, ast.Return)
+            function = scope_of(statement).function
+            is_port = function is not None and getattr(function.node, "name", "") == "main_port"
+            fixed = constant_argument(program, statement.value) if is_port else None
+            if statement.value and fixed is not None and str(fixed.value).strip("0").isdecimal():
+                yield statement.value, str(fixed.value)
+
+
+def _ports_in_shell(program: Program) -> Iterator[Finding]:
+    """Where a shell script that starts the program writes the port on which the first rank listens."""
+    shell = program.analysis(ShellStarts)
+    for start in shell.starts if shell.script and not shell.script.is_for_slurm else ():
+        if start.port and start.port.strip("0").isdecimal():
+            message = f"port {start.port} is fixed: a second run on this machine finds it taken"
+            yield finding_in_shell(nccl.PORT_IN_USE, start, message, severity=Severity.INFO)
+
+
 def _written_address(program: Program, given: ast.expr) -> str:
     """The address of a group where it is written, or the host's own by whatever port and options' default."""
     method, found = constant_argument(program, given), texts_by_default(program, given) - {"", "auto"}
@@ -176,6 +219,21 @@ def _written_address(program: Program, given: ast.expr) -> str:
         found = {each for each in found if LOOPBACK.search(each or "")}
     begun = (found.pop() or "").rstrip(":") if len(found) == 1 else ""
     return str(method.value) if method else begun if LOOPBACK.search(begun) else ""
+
+
+_OF_A_MACHINE = re.compile(r"\d{1,3}(\.\d{1,3}){3}")
+
+
+def _host_put_in(program: Program, given: ast.expr) -> tuple[str | None, list[Related]]:
+    """The host that a configuration or an option's default puts into an address, `f"tcp://{cfg.host}:{port}"`,
+    and where it is written."""
+    for made in origins(program, given):
+        parts = text_parts(program, made)[0]
+        if len(parts) > 1 and program.value(parts[0]) == Constant("tcp://"):
+            host, related = _told(program, parts[1])
+            if host and related and (_OF_A_MACHINE.fullmatch(host) or LOOPBACK.fullmatch(host)):
+                return host, related
+    return None, []
 
 
 _STORE = "torch.distributed.TCPStore"
@@ -224,6 +282,9 @@ def listeners_have_ports_of_their_own(program: Program) -> Iterator[Finding]:
             and program.analysis(Participants).ranks_running(call) is True
         ):
             yield finding_at(nccl.PORT_IN_USE, call, f"every process would listen on port {fixed.value}")
+        elif alone and fixed is not None and str(fixed.value).strip("0").isdecimal():
+            message = f"port {fixed.value} is fixed: a second run on this machine finds it taken"
+            yield finding_at(nccl.PORT_IN_USE, call, message, severity=Severity.INFO)
     for _, words in torchrun_commands(program):
         taken = [each for each in words if "MASTER_PORT" in variables_in(program, each)]
         if taken and not others:
@@ -353,45 +414,6 @@ def _is_of_one_host(program: Program, size: ast.expr) -> bool:
     return bool(counts) and values - counts <= {Constant(1)}
 
 
-@finds(Stage.SCRIPT, distribution.LOCAL_RANK_AS_RANK)
-def rank_is_the_global_one(program: Program) -> Iterator[Finding]:
-    """LOCAL_RANK where the rank among all processes is wanted.
-
-    Right on one host, and on two each rank is claimed twice: the start hangs. In a DistributedSampler it is
-    DATA003.
-
-    Silent about the number that a spawned function is given, which is the rank where one host is all, and
-    about RANK where Lightning makes the group, which asks the launcher itself. Informational in a program
-    that starts its processes itself, and so on one host.
-
-    Bad: `init_process_group("nccl", rank=int(os.environ["LOCAL_RANK"]))`. Good: `init_process_group("nccl")`.
-    Source: the sources of DIST007.
-    """
-    severity = Severity.INFO if is_for_one_host(program) else None
-    groups = [call for call, _ in program.calls(GROUP)]
-    for call in groups:
-        given = argument_of(call, "rank", 4)
-        if given is not None and _is_local(program.value(given)):
-            yield finding_at(
-                distribution.LOCAL_RANK_AS_RANK,
-                given,
-                f"{file_of(given).source(given)}, the rank on the host, is given to init_process_group as "
-                "the rank: several hosts claim the same ranks, and the start hangs",
-                severity=severity,
-            )
-    modules = (each.module or "" for file in program.files for each in file.imports)
-    if not groups and any(canonical_name(each).startswith("lightning") for each in modules):
-        return
-    for change in changed_variables(program):
-        if change.name == "RANK" and not change.only_unset and _is_local(program.value(change.value)):
-            yield finding_at(
-                distribution.LOCAL_RANK_AS_RANK,
-                change.node,
-                "RANK is set to the rank on the host: several hosts claim the same, and the start hangs",
-                severity=severity,
-            )
-
-
 def asks_the_launcher(program: Program, call: ast.Call) -> bool:
     """Whether a call that makes the group has its ranks from what the launcher has set, and none other's."""
     method = argument_of(call, "init_method", 1)
@@ -409,10 +431,6 @@ def _is_called(program: Program, node: ast.AST) -> bool:
     scope = scope_of(node).function
     sites = program.evaluation.callers.call_sites
     return scope is None or (isinstance(scope.node, FunctionNode) and bool(sites(scope.node)))
-
-
-def _is_local(value: object) -> bool:
-    return isinstance(value, RankValue) and value.kind is RankKind.LOCAL and value.source != "spawn"
 
 
 def makes_a_group(program: Program) -> bool:
@@ -512,6 +530,5 @@ TOPOLOGY_RULES = (
     listeners_have_ports_of_their_own,
     world_size_is_the_launchers,
     gathered_lists_hold_all_ranks,
-    rank_is_the_global_one,
 )
 """The rules of this family, in the order in which their findings are shown."""

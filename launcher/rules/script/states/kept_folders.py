@@ -23,10 +23,13 @@ from launcher.program.index import (
     parent_of,
     scope_of,
 )
-from launcher.program.process_environment import COMMANDS, changed_variables
+from launcher.program.process_environment import (
+    changed_variables,
+)
 from launcher.program.program import Program
 from launcher.program.ranks.reachability import Reachability, never_runs
 from launcher.program.spellings import spelled_commands
+from launcher.program.surroundings.commands import COMMANDS
 from launcher.program.surroundings.options import SET_ANYWAY, option_of
 from launcher.program.surroundings.saves import (
     LIGHTNING_LOGS,

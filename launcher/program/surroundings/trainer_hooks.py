@@ -1,0 +1,37 @@
+"""The methods that the trainers of libraries call in every training, of classes that derive from theirs."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+
+from launcher.program.program import Program
+from launcher.program.values import Defined, External
+
+_OF_LIGHTNING = ("setup", "on_fit_start", "on_train_start", "on_train_epoch_start", "on_train_batch_start")
+_OF_TRANSFORMERS = ("on_train_begin", "on_epoch_begin", "on_step_begin", "on_step_end", "on_epoch_end")
+_HOOKS = (
+    ("lightning.pytorch.", _OF_LIGHTNING, ("lightning.pytorch.Trainer.fit",)),
+    ("transformers.", _OF_TRANSFORMERS, ("transformers.Trainer.train", "transformers.Seq2SeqTrainer.train")),
+)
+"""How the names of a library's classes begin, the hooks of them, and what calls these.
+
+Source: lightning 2.6, pytorch/trainer/trainer.py (`_run`) and loops/fit_loop.py; transformers 5.23,
+trainer_callback.py (`CallbackHandler`)."""
+
+
+def training_calls(program: Program, owner: ast.ClassDef, name: str) -> Iterator[ast.Call]:
+    """The calls of a library's trainer in which it calls this method of a class, on every rank."""
+    for library, hooks, starters in _HOOKS:
+        if name in hooks and _derives_from(program, owner, library):
+            yield from (call for call, _ in program.calls(*starters))
+
+
+def _derives_from(program: Program, definition: ast.ClassDef, library: str, depth: int = 3) -> bool:
+    for base in map(program.value, definition.bases):
+        if isinstance(base, External) and base.name.startswith(library):
+            return True
+        own = base.node if isinstance(base, Defined) and depth else None
+        if isinstance(own, ast.ClassDef) and _derives_from(program, own, library, depth - 1):
+            return True
+    return False
