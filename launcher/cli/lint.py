@@ -113,7 +113,7 @@ def _selection(select: Sequence[str] | None, ignore: Sequence[str] | None) -> Se
 
 def _codes(option: str, given: Sequence[str] | None) -> tuple[str, ...]:
     """The codes of an option, in capitals. Raises Refusal for one that does not exist."""
-    from launcher.rules.script.check import is_known_code, suggest_code
+    from launcher.rules.script.acceptance import is_known_code, suggest_code
 
     codes = tuple(each.strip().upper() for word in given or () for each in word.split(","))
     for code in codes:

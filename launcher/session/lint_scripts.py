@@ -35,16 +35,18 @@ from launcher.program.program import (
     trains_distributed,
 )
 from launcher.program.surroundings.shell_starts import ShellStarts
-from launcher.rules.script.check import (
+from launcher.rules.script.acceptance import (
     Acceptance,
     Configurations,
     IgnoreComment,
-    check_program,
-    check_script,
-    codes_found,
     ignore_comments,
     judge_comments,
     shell_comments,
+)
+from launcher.rules.script.check import (
+    check_program,
+    check_script,
+    codes_found,
     unfinished_finding,
     unread_finding,
 )

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from launcher.rules.script.check import read_configuration
+from launcher.rules.script.acceptance import read_configuration
 from tests.cli.conftest import RunLaunch, run_launch
 
 ROOT = Path(__file__).parents[2]

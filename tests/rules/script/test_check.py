@@ -12,16 +12,18 @@ from launcher.failure_modes.model import Severity, Stage
 from launcher.failure_modes.registry import registered
 from launcher.program.program import Program, read_program
 from launcher.program.surroundings.options import is_registered_and_not_taken
+from launcher.rules.script.acceptance import (
+    Configurations,
+    LintConfiguration,
+    is_code_among,
+    read_configuration,
+)
 from launcher.rules.script.check import (
     JOB_RULES,
     RULES,
-    Configurations,
-    LintConfiguration,
     RuleDescription,
     check_program,
     descriptions_of,
-    is_code_among,
-    read_configuration,
     rule_descriptions,
     unread_finding,
 )
@@ -30,6 +32,8 @@ from launcher.session.prepare_plan import JobSource, prepare, read_job
 from tests.program.conftest import ReadProgram, program
 
 RULES_ROOMS = ("launcher.rules.script.", "launcher.rules.training_compiler.")
+NO_RULES = ("launcher.rules.script.check.", "launcher.rules.script.acceptance.")
+"""What these find is about the judging itself."""
 
 
 def test_every_registered_rule_is_called_once() -> None:
@@ -37,7 +41,9 @@ def test_every_registered_rule_is_called_once() -> None:
     registered_rules = {
         each.function
         for each in registered()
-        if each.stage is Stage.SCRIPT and each.name.startswith(RULES_ROOMS) and ".check." not in each.name
+        if each.stage is Stage.SCRIPT
+        and each.name.startswith(RULES_ROOMS)
+        and not each.name.startswith(NO_RULES)
     }
     assert set(listed) == registered_rules
     assert len(listed) == len(set(listed))

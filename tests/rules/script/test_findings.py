@@ -12,7 +12,8 @@ import pytest
 from launcher.failure_modes.model import Edit, Finding, Fix
 from launcher.program.index import FileIndex, statement_of
 from launcher.program.program import Program, read_program, read_source
-from launcher.rules.script.check import DATA_RULES, IgnoreComment, ignore_comments
+from launcher.rules.script.acceptance import IgnoreComment, ignore_comments
+from launcher.rules.script.check import DATA_RULES
 from launcher.rules.script.environment import environment_holds_strings
 from launcher.rules.script.findings import (
     EditError,

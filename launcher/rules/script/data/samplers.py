@@ -19,6 +19,14 @@ from launcher.program.dataflow import (
     parts_of,
     uses_of,
 )
+from launcher.program.differences.sources import (
+    GENERATORS,
+    is_seeded,
+    may_be_seeded,
+    ranks_on_the_way,
+    seeds_of,
+    source_of_difference,
+)
 from launcher.program.index import (
     SCOPE,
     Binding,
@@ -35,14 +43,6 @@ from launcher.program.program import Program
 from launcher.program.ranks.model_averaging import reductions_of_gradients
 from launcher.program.ranks.participants import Closure, Participants
 from launcher.program.ranks.training_loops import calls_in
-from launcher.program.ranks.uniformity import (
-    GENERATORS,
-    is_seeded,
-    may_be_seeded,
-    ranks_on_the_way,
-    seeds_of,
-    source_of_difference,
-)
 from launcher.program.records import REPLACING
 from launcher.program.surroundings.loader_classes import SAMPLER
 from launcher.program.surroundings.options import DefaultRun

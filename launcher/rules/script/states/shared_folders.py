@@ -9,13 +9,13 @@ from launcher.failure_modes import checkpoints
 from launcher.failure_modes.model import Finding, Related, Severity, Stage
 from launcher.failure_modes.registry import finds
 from launcher.program.dataflow import argument_of, constant_argument, origins, parts_of, text_parts
+from launcher.program.differences.sources import own_calls, source_of_difference, surely_differs
 from launcher.program.index import file_of, statement_of
 from launcher.program.process_environment import changed_variables
 from launcher.program.program import Program, joining_calls
 from launcher.program.ranks.participants import Participants
 from launcher.program.ranks.reachability import Reachability
 from launcher.program.ranks.truths import Guard
-from launcher.program.ranks.uniformity import own_calls, source_of_difference, surely_differs
 from launcher.program.surroundings.options import SET_ANYWAY, option_of
 from launcher.program.surroundings.saves import SAVERS, path_of_file, spelling_of_path
 from launcher.program.values import Constant, RankValue

@@ -23,10 +23,7 @@ from launcher.program.ranks.guards import Guards
 from launcher.program.ranks.participants import OpenParticipants, Participants
 from launcher.program.ranks.reachability import Reachability
 from launcher.program.ranks.truths import Guard, Truth
-from launcher.program.ranks.uniformity import (
-    OpenUniformity,
-    Uniformity,
-)
+from launcher.program.ranks.uniformity import OpenUniformity, Uniformity
 from launcher.program.surroundings.saves import (
     SAVED_FOLDER,
     SAVERS,

@@ -25,9 +25,9 @@ from launcher.program.ranks.training_loops import (
     steps_optimizer,
 )
 from launcher.program.values import DDP, FSDP, Constant, Instance
-from launcher.rules.script.clearings import counted_conditions, gathers_micro_batches
 from launcher.rules.script.data.skipped_batches import names_of_batch
 from launcher.rules.script.findings import finding_at, related_at
+from launcher.rules.script.steps.clearings import counted_conditions, gathers_micro_batches
 
 _HOLDS_BACK = re.compile(
     r"no_(\w+_)?sync|(backward|gradient)_(grad_)?sync|sync_gradients|comm_hook|delay_all_?reduce"
