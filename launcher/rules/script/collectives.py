@@ -33,6 +33,7 @@ from launcher.program.ranks.divergence import (
     may_run_collectives,
 )
 from launcher.program.ranks.guards import Guards, ends_block
+from launcher.program.ranks.reachability import Known, never_runs
 from launcher.program.ranks.training_loops import Loop, calls_in, runs_wrapped_model
 from launcher.program.ranks.truths import Guard
 from launcher.program.values import (
@@ -71,7 +72,8 @@ def collectives_are_run_by_every_rank(program: Program) -> Iterator[Finding]:
     evaluation too.
 
     Silent where both arms of the test run the same collectives, where the group's members are just those
-    ranks, where a process that leaves ends with an error, and in a function that some ranks alone hand to a
+    ranks, where a process that leaves ends with an error, where ranks leave only if the collective is not
+    run, and in a function that some ranks alone hand to a
     library: the others may answer it elsewhere. Informational where the other ranks have an arm of their own,
     in the same function, in which they may run collectives, or come to the same one behind a return: it may
     answer in a way that is not understood.
@@ -83,7 +85,7 @@ def collectives_are_run_by_every_rank(program: Program) -> Iterator[Finding]:
     """
     caught = {id(each.run.node) for each in _in_handlers(program)}
     for parted in program.analysis(FunctionSummaries).divergences():
-        if id(parted.run.node) not in caught:
+        if id(parted.run.node) not in caught and not _leaves_another_run(program, parted):
             yield _parted(parted, Severity.INFO if _may_be_answered(program, parted) else None)
 
 
@@ -114,6 +116,54 @@ def no_collectives_in_exception_handlers(program: Program) -> Iterator[Finding]:
             related=_origin(run),
             severity=None if handled.others_wait else Severity.INFO,
         )
+
+
+def _leaves_another_run(program: Program, parted: Divergence) -> bool:
+    """Whether ranks leave only where the collective behind is not run at all: `if not sharded and rank != 0:
+    return`, and later `if sharded: barrier()`."""
+    return parted.leaves is not None and never_runs(
+        program, parted.leaves, _known_where(program, parted.run.node)
+    )
+
+
+def _known_where(program: Program, node: ast.AST) -> Known:
+    """What the tests around a statement say of the same tests elsewhere, where it runs."""
+    facts: list[tuple[ast.expr, bool]] = []
+    inner = node
+    for outer in ancestors(node):
+        if isinstance(outer, FunctionNode):
+            break
+        if isinstance(outer, ast.If) and inner is not outer.test:
+            facts += _told_by(outer.test, inner in outer.body)
+        inner = outer
+
+    def known(test: ast.expr) -> bool | None:
+        return next((truth for each, truth in facts if _are_one_value(program, each, test)), None)
+
+    return known
+
+
+def _told_by(test: ast.expr, truth: bool) -> Iterator[tuple[ast.expr, bool]]:
+    """What parts of a test are where it is true, or false."""
+    match test:
+        case ast.UnaryOp(op=ast.Not(), operand=inner):
+            yield from _told_by(inner, not truth)
+        case ast.BoolOp(op=ast.And() | ast.Or() as joins, values=values) if (
+            isinstance(joins, ast.And) == truth
+        ):
+            for each in values:
+                yield from _told_by(each, truth)
+        case _:
+            yield test, truth
+
+
+def _are_one_value(program: Program, one: ast.expr, other: ast.expr) -> bool:
+    """Whether two expressions read the same variables, which got their values in the same places."""
+    if ast.dump(one) != ast.dump(other) or any(isinstance(each, ast.Call) for each in ast.walk(one)):
+        return False
+    read = [[each for each in ast.walk(whole) if isinstance(each, ast.Name)] for whole in (one, other)]
+    sources = program.evaluation.sources
+    return all(sources(first) == sources(second) for first, second in zip(*read, strict=True))
 
 
 def _may_be_answered(program: Program, parted: Divergence) -> bool:
