@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
-from launcher.failure_modes import data, distribution
+from launcher.failure_modes import data
 from launcher.failure_modes.model import Finding, Fix, Severity, Stage
 from launcher.failure_modes.registry import finds
 from launcher.program.dataflow import (
@@ -307,7 +307,7 @@ def _kept_in(sampler: ast.Call) -> Binding | None:
     return next((each for each in bindings if each.node is statement), None)
 
 
-@finds(Stage.SCRIPT, data.NO_DISTRIBUTED_SAMPLER, distribution.LOCAL_RANK_AS_RANK)
+@finds(Stage.SCRIPT, data.NO_DISTRIBUTED_SAMPLER)
 def samplers_count_all_ranks(program: Program) -> Iterator[Finding]:
     """A DistributedSampler whose `rank` is the rank on its host, among the processes of all hosts; or one
     number on every rank, or whose `num_replicas` is 1, where the program trains on several.
@@ -341,8 +341,6 @@ def samplers_count_all_ranks(program: Program) -> Iterator[Finding]:
                 remedy="Pass `rank=dist.get_rank()`, or leave out rank and num_replicas: the process group "
                 "knows both.",
             )
-            message = "the rank on the host is given as that among all: two hosts claim the same samples"
-            yield finding_at(distribution.LOCAL_RANK_AS_RANK, sampler, message, severity=Severity.INFO)
 
 
 def _parts_that_are_the_same(program: Program) -> Iterator[Finding]:

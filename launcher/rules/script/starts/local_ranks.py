@@ -133,7 +133,7 @@ def _shares(program: Program) -> Iterator[tuple[ast.AST, ast.expr, ast.expr]]:
             which, number = argument_of(call, "index", 1), argument_of(call, "num_shards", 0)
             if which is not None and number is not None:
                 yield call, which, number
-        for node in nodes_within(file.tree) if "ank" in file.text else ():
+        for node in nodes_within(file.tree) if "rank" in file.text.lower() else ():
             if isinstance(node, ast.Slice) and node.lower is not None and node.step is not None:
                 yield node.lower, node.lower, node.step
             elif isinstance(node, ast.Compare) and len(node.ops) == 1:
