@@ -17,6 +17,7 @@ from launcher.program.dataflow import (
     constant_argument,
     has_star_arguments,
     origins,
+    parts_of,
     text_parts,
 )
 from launcher.program.index import FunctionNode, ancestors, last_name, scope_of
@@ -270,7 +271,8 @@ def listeners_have_ports_of_their_own(program: Program) -> Iterator[Finding]:
             continue
         fixed = constant_argument(program, port)
         if "MASTER_PORT" in variables_in(program, port):
-            if not others:
+            calculated = any(isinstance(each, ast.BinOp) for each in parts_of(program, port))
+            if not others and not calculated:
                 yield finding_at(nccl.PORT_IN_USE, call, "torchrun's agent listens on MASTER_PORT already")
         elif ast.dump(port) in group_ports:
             yield finding_at(nccl.PORT_IN_USE, call, "rank 0 listens on this port already, for the group")
