@@ -17,8 +17,8 @@ from launcher.program.program import Program
 from launcher.program.values import External, library_names
 from launcher.rules.script.data.loaders import Loaders
 
-_LOADER = re.compile(r"(?i)(?:\w*\.)*\w*loaders?(?:\.\w+)*")
-"""Names of libraries that make loaders: WebLoader, create_loader, auto_dataloader, DataLoaders.from_csv."""
+_LOADER_NAMES = ("loader", "loaders")
+"""How a part of a library's name for it ends: WebLoader, create_loader, DataLoaders.from_csv."""
 _SETTINGS = re.compile(r"\w+(?:Arguments|Config)")
 """What classes of a trainer's settings are called."""
 _OF_TRAINERS = "dataloader_num_workers"
@@ -86,14 +86,14 @@ class WorkerPools:
             if call in known or told.isdisjoint({"num_workers", _OF_TRAINERS, None}):
                 continue
             sets = _SETTINGS.fullmatch(last)
-            if not sets and told.isdisjoint({"num_workers"}) and not _LOADER.fullmatch(last):
+            if not sets and told.isdisjoint({"num_workers"}) and not _names_a_loader(last):
                 continue
             called = self.program.value(call.func)
             if not isinstance(called, External):
                 continue
             if sets and (workers := given_argument(self.program, call, _OF_TRAINERS)) is not None:
                 yield self._of_settings(call, workers)
-            elif _LOADER.fullmatch(called.name):
+            elif _names_a_loader(called.name):
                 workers = given_argument(self.program, call, "num_workers")
                 dataset = given_argument(self.program, call, "dataset") or argument_of(call, "dataset", 0)
                 if workers is not None:
@@ -116,3 +116,8 @@ class WorkerPools:
                 functions += [each for key, each in given.items() if each is not None and "coll" in key]
                 datasets += [each for key, each in given.items() if each is not None and "coll" not in key]
         return WorkerPool(call, workers, tuple(datasets), tuple(functions))
+
+
+def _names_a_loader(name: str) -> bool:
+    """Whether a library's name is of what makes loaders."""
+    return any(part.lower().endswith(_LOADER_NAMES) for part in name.split("."))
