@@ -270,21 +270,19 @@ def listeners_have_ports_of_their_own(program: Program) -> Iterator[Finding]:
         if any(map(catches, ancestors(call))):
             continue
         fixed = constant_argument(program, port)
-        if "MASTER_PORT" in variables_in(program, port):
-            calculated = any(isinstance(each, ast.BinOp) for each in parts_of(program, port))
-            if not others and not calculated:
+        is_written = fixed is not None and str(fixed.value).strip("0").isdecimal()
+        of_launcher = "MASTER_PORT" in variables_in(program, port)
+        beside = of_launcher and _is_another_number(program, port)
+        by_all = surely_runs(program, call) and program.analysis(Participants).ranks_running(call) is True
+        if of_launcher and not beside:
+            if not others:
                 yield finding_at(nccl.PORT_IN_USE, call, "torchrun's agent listens on MASTER_PORT already")
         elif ast.dump(port) in group_ports:
             yield finding_at(nccl.PORT_IN_USE, call, "rank 0 listens on this port already, for the group")
-        elif (
-            not alone
-            and fixed is not None
-            and str(fixed.value).strip("0").isdecimal()
-            and surely_runs(program, call)
-            and program.analysis(Participants).ranks_running(call) is True
-        ):
-            yield finding_at(nccl.PORT_IN_USE, call, f"every process would listen on port {fixed.value}")
-        elif alone and fixed is not None and str(fixed.value).strip("0").isdecimal():
+        elif not alone and by_all and (is_written or (beside and not _differs_by_rank(program, port))):
+            named = fixed.value if fixed is not None else f"`{ast.unparse(port)}`"
+            yield finding_at(nccl.PORT_IN_USE, call, f"every process would listen on port {named}")
+        elif alone and fixed is not None and is_written:
             message = f"port {fixed.value} is fixed: a second run on this machine finds it taken"
             yield finding_at(nccl.PORT_IN_USE, call, message, severity=Severity.INFO)
     for _, words in torchrun_commands(program):
@@ -305,6 +303,17 @@ def _listeners(program: Program) -> Iterator[tuple[ast.Call, ast.expr, bool]]:
         address = program.value(call.args[0]) if call.args else UNKNOWN
         if isinstance(address, Several) and len(address.node.elts) == 2:
             yield call, address.node.elts[1], False
+
+
+def _is_another_number(program: Program, port: ast.expr) -> bool:
+    """Whether a port is calculated, such as one beside MASTER_PORT."""
+    return any(isinstance(each, ast.BinOp) for each in parts_of(program, port))
+
+
+def _differs_by_rank(program: Program, port: ast.expr) -> bool:
+    """Whether a rank is a part of a port."""
+    parts = (each for each in parts_of(program, port) if isinstance(each, ast.expr))
+    return any(isinstance(program.value(each), RankValue) for each in parts)
 
 
 def _ports_of_groups(program: Program) -> Iterator[str]:
