@@ -185,7 +185,8 @@ def source_of_difference(
     ranks += [each for each in drawn if each is not None]
     handed_back = (seed for each in calls if (seed := seed_handed_back(program, each)) is not None)
     ranks += [each.source for seed in handed_back if isinstance(each := program.value(seed), RankValue)]
-    names = (name for each in calls if (name := _own_to_a_process(program, each)))
+    own = [(each, name) for each in calls if (name := _own_to_a_process(program, each))]
+    names = (name for each, name in own if each in _calls_calculated_with(program, node))
     return next(iter([*ranks, *names]), None)
 
 
@@ -211,6 +212,31 @@ def _may_be_shared(program: Program, parts: list[ast.AST]) -> bool:
         return True
     scopes = {scope_of(each) for each in parts if SCOPE in each.__dict__}
     return any(taken_off) or _is_agreed_on(parts) or any(shares_its_result(program, each) for each in scopes)
+
+
+def _calls_calculated_with(program: Program, node: ast.expr, deepest: int = 12) -> set[ast.Call]:
+    """The calls whose results go into a value, by arithmetic, tests and what writes them in another way: not
+    those in a table of which it is another entry, or that a loop before it went through."""
+    found, waiting, seen = set[ast.Call](), [(node, deepest)], set[ast.AST]()
+    while waiting:
+        whole, depth = waiting.pop()
+        if whole in seen or not depth:
+            continue
+        seen.add(whole)
+        waiting += [(each, depth - 1) for each in origins(program, whole) if each is not None]
+        match whole:
+            case ast.Call():
+                found.add(whole)
+                owner = [whole.func.value] if isinstance(whole.func, ast.Attribute) else []
+                inner = [*all_arguments(whole), *owner]
+            case ast.Attribute() | ast.Subscript() | ast.Starred() | ast.FormattedValue() | ast.Await():
+                inner = [whole.value]
+            case ast.Dict() | ast.Lambda() | ast.Constant() | ast.Name():
+                inner = []
+            case _:
+                inner = [each for each in ast.iter_child_nodes(whole) if isinstance(each, ast.expr)]
+        waiting += [(each, depth - 1) for each in inner]
+    return found
 
 
 def own_calls(program: Program, node: ast.expr) -> Iterator[ast.Call]:
