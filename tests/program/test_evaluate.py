@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import ast
+
 import pytest
 
+from launcher.program.evaluate import Evaluation
 from launcher.program.values import Constant, Nothing, RankKind, RankValue, WorldSize
-from tests.program.conftest import ValueOf, wrong_answers
+from tests.program.conftest import ReadProgram, ValueOf, wrong_answers
 
 START = "import os, torch\nimport torch.distributed as dist\nimport torch.multiprocessing as mp\n"
 
@@ -109,3 +112,21 @@ def test_a_record_that_takes_any_attribute_has_what_it_is_given(value_of: ValueO
     # What the file says may be another number.
     file_or_not = f"{start}if cfg.x:\n cfg.rank = 0\ndef f(cfg):\n look(cfg.rank)\nf(cfg)"
     assert value_of(file_or_not) is Nothing.UNKNOWN
+
+
+def test_what_lies_too_deep_is_not_looked_for_again_and_again(
+    program: ReadProgram, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    steps = list[ast.expr]()
+    looked_at = Evaluation._evaluated
+    monkeypatch.setattr(
+        Evaluation, "_evaluated", lambda self, node, given: steps.append(node) or looked_at(self, node, given)
+    )
+    chain = [f"def f{n}(x):\n if x:\n  return f{n + 1}(x)\n return f{n + 1}([x])" for n in range(60)]
+    read = program("\n".join([*chain, *(f"look(f0(a{n}))" for n in range(20))]))
+    counts = []
+    for call in read.entry.calls_of["look"]:
+        before = len(steps)
+        assert read.value(call.args[0]) is Nothing.UNKNOWN
+        counts.append(len(steps) - before)
+    assert sum(counts[1:]) < counts[0]
