@@ -445,7 +445,12 @@ def _starts_other_work(program: Program, start: ast.Call, groups: Sequence[ast.C
     handed = {each.arg for each in parameters_of(target)}
     if any(isinstance(each, ast.Call) and dotted_name(each.func) in handed for each in ast.walk(target)):
         return False  # What it is handed may join one.
-    return not any(True in ways_to(program, group, {target}) for group in groups)
+    return not _joins_one_of(program, target, groups)
+
+
+def _joins_one_of(program: Program, function: ast.FunctionDef, groups: Sequence[ast.Call]) -> bool:
+    """Whether the program may come to the call that makes a group by way of a function."""
+    return any(True in ways_to(program, group, {function}) for group in groups)
 
 
 def _runs_another_program(program: Program, call: ast.Call) -> bool:
@@ -469,8 +474,7 @@ def rank_starts(program: Program) -> Iterator[ast.Call]:
     groups = [call for call, _ in joining_calls(program)]
     for call in process_starts(program):
         target = started_function(program, call)
-        makes = target and any(True in ways_to(program, group, {target}) for group in groups)
-        if makes and call not in spawned:
+        if target is not None and call not in spawned and _joins_one_of(program, target, groups):
             yield call
 
 

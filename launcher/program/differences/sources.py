@@ -54,7 +54,7 @@ def seeds_of(program: Program, call: ast.Call, name: str) -> Iterator[ast.expr |
         generator = call.func.value
     if generator is None:
         module = name.rpartition(".")[0]
-        seeding = "torch.manual_seed" if module == "torch" else f"{module}.seed"
+        seeding = SEEDED_BY.get(module, f"{module}.seed")
         yield from (argument_of(each, "seed", 0) for each, _ in program.calls(seeding))
         return
     for made in alternatives(program.value(generator)):
@@ -186,7 +186,8 @@ def source_of_difference(
     handed_back = (seed for each in calls if (seed := seed_handed_back(program, each)) is not None)
     ranks += [each.source for seed in handed_back if isinstance(each := program.value(seed), RankValue)]
     own = [(each, name) for each in calls if (name := _own_to_a_process(program, each))]
-    names = (name for each, name in own if each in _calls_calculated_with(program, node))
+    calculated_with = _calls_calculated_with(program, node) if own else set[ast.Call]()
+    names = (name for each, name in own if each in calculated_with)
     return next(iter([*ranks, *names]), None)
 
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
+from launcher.program.objects.hooks import library_bases
 from launcher.program.program import Program
-from launcher.program.values import Defined, External
 
 _OF_LIGHTNING = ("setup", "on_fit_start", "on_train_start", "on_train_epoch_start", "on_train_batch_start")
 _OF_TRANSFORMERS = ("on_train_begin", "on_epoch_begin", "on_step_begin", "on_step_end", "on_epoch_end")
@@ -23,15 +23,6 @@ trainer_callback.py (`CallbackHandler`)."""
 def training_calls(program: Program, owner: ast.ClassDef, name: str) -> Iterator[ast.Call]:
     """The calls of a library's trainer in which it calls this method of a class, on every rank."""
     for library, hooks, starters in _HOOKS:
-        if name in hooks and _derives_from(program, owner, library):
+        bases = library_bases(owner, program.value) if name in hooks else ()
+        if any(base.startswith(library) for base in bases):
             yield from (call for call, _ in program.calls(*starters))
-
-
-def _derives_from(program: Program, definition: ast.ClassDef, library: str, depth: int = 3) -> bool:
-    for base in map(program.value, definition.bases):
-        if isinstance(base, External) and base.name.startswith(library):
-            return True
-        own = base.node if isinstance(base, Defined) and depth else None
-        if isinstance(own, ast.ClassDef) and _derives_from(program, own, library, depth - 1):
-            return True
-    return False

@@ -26,11 +26,7 @@ _KEEPING = frozenset(
         "enumerate",
         "reversed",
         "dict.fromkeys",
-        *(
-            *PROGRESS_BARS,
-            "rich.progress.track",
-            "mmcv.track_iter_progress",
-        ),
+        *PROGRESS_BARS,
         "set",
         "frozenset",
         "numpy.array",

@@ -22,19 +22,20 @@ from launcher.program.values import Constant, RankValue
 from launcher.rules.script.findings import ScriptSubject, finding_at, related_at
 from launcher.rules.script.starts.job_run import JobRun, given_option
 
-_OF_A_CHECKPOINT = (
-    *(f"torch.distributed.checkpoint.{each}" for each in ("save", "async_save", "save_state_dict")),
-    *("deepspeed.DeepSpeedEngine.save_checkpoint", "deepspeed.PipelineEngine.save_checkpoint"),
-    "accelerate.Accelerator.save_state",
-    "megatron.core.dist_checkpointing.save",
-)
-_SHARED_SAVES = {
-    **dict.fromkeys(_OF_A_CHECKPOINT[:3], (("checkpoint_id", None),)),
-    **dict.fromkeys(_OF_A_CHECKPOINT[3:5], (("save_dir", 0), ("tag", 1))),
+_OF_A_CHECKPOINT = {
+    **dict.fromkeys(
+        (f"torch.distributed.checkpoint.{each}" for each in ("save", "async_save", "save_state_dict")),
+        (("checkpoint_id", None),),
+    ),
+    **dict.fromkeys(
+        ("deepspeed.DeepSpeedEngine.save_checkpoint", "deepspeed.PipelineEngine.save_checkpoint"),
+        (("save_dir", 0), ("tag", 1)),
+    ),
     "accelerate.Accelerator.save_state": (("output_dir", 0),),
     "megatron.core.dist_checkpointing.save": (("checkpoint_dir", 1),),
-    "torch.distributed.checkpoint.FileSystemWriter": (("path", 0),),
 }
+"""The calls by which a library saves a whole checkpoint, and which arguments name its folder."""
+_SHARED_SAVES = {**_OF_A_CHECKPOINT, "torch.distributed.checkpoint.FileSystemWriter": (("path", 0),)}
 """Checkpoints of which each rank writes its part into a folder, and which arguments name that folder."""
 
 _AMONG_FEWER = ("process_group", "no_dist")

@@ -360,7 +360,6 @@ def _never_prepared(program: Program) -> Iterator[Finding]:
                 return
 
 
-_MODELS = ("transformers.Auto", "torchvision.models.", "timm.create_model")
 _ACCELERATOR = "accelerate.Accelerator"
 _PREPARING = ("prepare", "prepare_model", "prepare_optimizer", "prepare_data_loader", "prepare_scheduler")
 

@@ -109,9 +109,8 @@ class WorkerPools:
                 settings = argument_of(trainer, "args", 1 if by_place else None)
                 if settings is None or call not in origins(self.program, settings):
                     continue
-                places = {"data_collator": 2, "train_dataset": 3, "eval_dataset": 4}
                 given = {
-                    key: argument_of(trainer, key, at if by_place else None) for key, at in places.items()
+                    key: argument_of(trainer, key, at if by_place else None) for key, at in _OF_A_TRAINER
                 }
                 functions += [each for key, each in given.items() if each is not None and "coll" in key]
                 datasets += [each for key, each in given.items() if each is not None and "coll" not in key]
