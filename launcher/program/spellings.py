@@ -7,8 +7,7 @@ from collections.abc import Callable, Mapping
 from itertools import islice, product
 
 from launcher.frozen import frozen
-from launcher.program.dataflow import argument_of, origins, text_parts
-from launcher.program.index import last_name
+from launcher.program.dataflow import origins, text_parts
 from launcher.program.program import Program
 
 
@@ -54,18 +53,3 @@ def spellings(program: Program, node: ast.expr | None, depth: int = 8) -> list[S
 
 
 _CASES: Mapping[str, Callable[[str], str]] = {"upper": str.upper, "lower": str.lower, "strip": str.strip}
-
-
-def spelled_commands(program: Program, call: ast.Call) -> list[list[str]]:
-    """The words of each command that a call may run, with `?` for what is not written."""
-    command = call.args[0] if call.args else argument_of(call, "args")
-    if isinstance(command, ast.Call) and last_name(command.func) == "split":  # Of the text, or of shlex.
-        command = command.args[0] if command.args else getattr(command.func, "value", None)
-    found = origins(program, command) if isinstance(command, ast.Name | ast.Attribute) else (command,)
-    written: list[list[str]] = []
-    for one in found:
-        parts = one.elts if isinstance(one, ast.List | ast.Tuple) else [one]
-        of_parts = [spellings(program, each) for each in parts]
-        for chosen in islice(product(*of_parts), MOST_SPELLINGS):
-            written.append([word for each in chosen for word in each.text.replace(NOT_WRITTEN, "?").split()])
-    return written

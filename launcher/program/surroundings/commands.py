@@ -5,11 +5,13 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Iterator
+from itertools import islice, product
 from pathlib import Path
 
 from launcher.program.dataflow import argument_of, origins, text_parts
 from launcher.program.index import file_of, last_name, scope_of
 from launcher.program.program import Program
+from launcher.program.spellings import MOST_SPELLINGS, NOT_WRITTEN, spellings
 from launcher.program.values import Constant, Several, like
 from launcher.source.start_line import PROCESS_OPTIONS
 from launcher.text.regular_files import read_regular
@@ -41,7 +43,8 @@ _WITH_ENVIRONMENT = {
 """What gives a command its environment by position, and where; the others by `env`."""
 _TORCHRUN = re.compile(r"(.*/)?torchrun|torch\.distributed\.(run|launch)|accelerate\.commands\.launch")
 _LAUNCH_COMMAND = re.compile(r"(\S*/)?(accelerate launch|deepspeed) ")
-_NOT_WRITTEN = "?"
+_OPEN = "?"
+"""Stands in the words of a command for what is not written of it."""
 _SETTINGS_OF_ACCELERATE = re.compile(
     r"^num_(?P<of>processes|machines):[ \t]*(?P<number>\d+)[ \t]*$", re.MULTILINE
 )
@@ -65,6 +68,13 @@ def started_commands(program: Program) -> Iterator[tuple[ast.Call, list[ast.expr
     for call, name in program.calls(*_LISTED, *_SPREAD):
         for words in _commands_of(program, call, name):
             yield call, words, [_text_of(program, each) for each in words]
+
+
+def spelled_commands(program: Program, call: ast.Call) -> Iterator[list[str]]:
+    """The words of each command that a call may run, with `?` for what is not written."""
+    for words in _commands_of(program, call, program.qualified(call.func) or ""):
+        for chosen in islice(product(*(spellings(program, each) for each in words)), MOST_SPELLINGS):
+            yield [word for each in chosen for word in each.text.replace(NOT_WRITTEN, _OPEN).split()]
 
 
 def environment_given(program: Program, call: ast.Call) -> ast.expr | None:
@@ -93,7 +103,7 @@ def _values_of(program: Program, words: list[ast.expr], *options: str) -> Iterat
     for number, word in enumerate(words):
         text = _text_of(program, word)
         option, equals, value = text.partition("=")
-        begun = text_parts(program, word)[0] if text == _NOT_WRITTEN else []
+        begun = text_parts(program, word)[0] if text == _OPEN else []
         if len(begun) == 2 and _text_of(program, begun[0]).endswith("="):
             option = _text_of(program, begun[0])[:-1]
         if option.lstrip("-").replace("-", "_") not in options or not option.startswith("--"):
@@ -124,14 +134,14 @@ def _processes_in_settings(program: Program, file: ast.expr) -> int | None:
 
 def _text_of(program: Program, word: ast.expr) -> str:
     value = program.value(word)
-    return str(value.value) if isinstance(value, Constant) else _NOT_WRITTEN
+    return str(value.value) if isinstance(value, Constant) else _OPEN
 
 
 def _commands_of(program: Program, call: ast.Call, name: str) -> Iterator[list[ast.expr]]:
     if name in _SPREAD:
         yield [word for each in call.args[_SPREAD[name] :] for word in _words_of(program, each)]
         return
-    given = argument_of(call, "argv" if name.startswith("os.") else "args", _LISTED[name])
+    given = argument_of(call, "argv" if name.startswith("os.") else "args", _LISTED.get(name, 0))
     if given is not None:
         for made in origins(program, given):
             yield [*(() if made is None else _words_of(program, made)), *_added(program, given, call)]
@@ -161,6 +171,8 @@ def _words_of(program: Program, command: ast.expr) -> Iterator[ast.expr]:
         inner = command.args[0] if command.args else owner
         for made in () if inner is None else origins(program, inner):
             yield from () if made is None else _words_of(program, made)
+    else:
+        yield command
 
 
 def _words_of_text(text: ast.JoinedStr) -> Iterator[ast.expr]:

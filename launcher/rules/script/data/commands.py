@@ -6,7 +6,7 @@ import ast
 from itertools import pairwise
 
 from launcher.program.program import Program
-from launcher.program.spellings import spelled_commands
+from launcher.program.surroundings.commands import spelled_commands
 
 _BETWEEN = ("|", "||", "&&", ";")
 _BEFORE = frozenset({"sudo", "env", "time", "nice", "exec"})
@@ -22,7 +22,7 @@ _BUCKETS = ("s3:", "gs:", "https:", "http:")
 
 def fetches_by_command(program: Program, call: ast.Call) -> bool:
     """Whether a command that is run writes files, alone or beside others: `aws s3 cp s3://...`, `tar xf`."""
-    words = next(iter(spelled_commands(program, call)), [])
+    words = next(spelled_commands(program, call), [])
     ends = [-1, *(number for number, word in enumerate(words) if word in _BETWEEN), len(words)]
     return any(_writes_files(_command_itself(words[one + 1 : end])) for one, end in pairwise(ends))
 

@@ -25,8 +25,7 @@ from launcher.program.process_environment import (
 from launcher.program.program import Program, joining_calls
 from launcher.program.ranks.reachability import never_runs, surely_runs
 from launcher.program.ranks.training_loops import ends_with_an_error
-from launcher.program.spellings import spelled_commands
-from launcher.program.surroundings.commands import COMMANDS
+from launcher.program.surroundings.commands import COMMANDS, spelled_commands
 from launcher.program.surroundings.options import default_of_option
 from launcher.program.values import (
     DDP,
@@ -71,7 +70,7 @@ def _commands_to_schedulers(program: Program) -> Iterator[ast.Call]:
     """Where a program hands itself, or another one, to a scheduler of a cluster."""
     schedulers = ("sbatch", "srun", "salloc", "qsub", "bsub")
     for call, _ in program.calls(*COMMANDS):
-        commands = spelled_commands(program, call)
+        commands = list(spelled_commands(program, call))
         if commands and all(words and words[0] in schedulers for words in commands):
             yield call
 

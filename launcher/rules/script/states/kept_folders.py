@@ -28,8 +28,7 @@ from launcher.program.process_environment import (
 )
 from launcher.program.program import Program
 from launcher.program.ranks.reachability import Reachability, never_runs
-from launcher.program.spellings import spelled_commands
-from launcher.program.surroundings.commands import COMMANDS
+from launcher.program.surroundings.commands import COMMANDS, spelled_commands
 from launcher.program.surroundings.options import SET_ANYWAY, option_of
 from launcher.program.surroundings.saves import (
     LIGHTNING_LOGS,
@@ -494,7 +493,7 @@ def _brings_away(subject: ScriptSubject, call: ast.Call, kept: tuple[str, ...], 
     if last in _MOVING:
         return last != "main"
     if whole in COMMANDS or whole in _OTHER_COMMANDS:
-        commands = spelled_commands(program, call)
+        commands = list(spelled_commands(program, call))
         return not commands or any(_may_send(" ".join(words), kept, knows_places) for words in commands)
     if whole not in _BRINGING or _is_renamed_in_its_folder(call, whole):
         return False
