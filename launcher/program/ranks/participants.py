@@ -33,6 +33,7 @@ from launcher.program.ranks.guards import (
 from launcher.program.ranks.reachability import Reachability, is_answered_too_early
 from launcher.program.ranks.truths import Guard, Truth, narrowest, negate
 from launcher.program.ranks.uniformity import Uniformity
+from launcher.program.surroundings.trainer_hooks import is_called_while_training
 from launcher.program.values import (
     MAIN_PROCESS_DECORATORS,
     Constant,
@@ -252,7 +253,10 @@ class Participants:
     def _ranks_entering(self, function: FunctionNode) -> Truth:
         if function not in self._functions:
             self._functions[function] = None  # Where it is called by itself alone.
-            self._functions[function] = self._ranks_calling(function)
+            found = self._ranks_calling(function)
+            plain = found is None and not getattr(function, "decorator_list", ())
+            by_trainer = plain and is_called_while_training(self.program, function)
+            self._functions[function] = True if by_trainer else found
         return self._functions[function]
 
     def _ranks_calling(self, function: FunctionNode) -> Truth:

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Iterator
 
+from launcher.program.index import FunctionNode, class_of
 from launcher.program.objects.hooks import library_bases
 from launcher.program.program import Program
 
@@ -26,3 +28,22 @@ def training_calls(program: Program, owner: ast.ClassDef, name: str) -> Iterator
         bases = library_bases(owner, program.value) if name in hooks else ()
         if any(base.startswith(library) for base in bases):
             yield from (call for call, _ in program.calls(*starters))
+
+
+_STAGES = re.compile(r"on_\w+|(training|validation|test|predict)_(step|epoch_end)|(train|validation)_end")
+"""The hooks that the Trainer calls on every rank as it trains, of a model as of a callback."""
+_CALLED = frozenset(
+    f"lightning.pytorch.{name}" for name in ("LightningDataModule", "LightningModule", "Callback")
+)
+
+
+def is_called_while_training(program: Program, function: FunctionNode) -> bool:
+    """Whether a method is a hook that Lightning's Trainer calls on every rank while it trains."""
+    owner, name = class_of(function), getattr(function, "name", "")
+    if (
+        owner is None
+        or not _STAGES.fullmatch(name)
+        or _CALLED.isdisjoint(library_bases(owner, program.value))
+    ):
+        return False
+    return any(file.calls_of.get(owner.name) for file in program.files)

@@ -8,7 +8,6 @@ through it is still the script's.
 from __future__ import annotations
 
 import ast
-import re
 from collections.abc import Iterator
 from enum import Enum
 from functools import cached_property
@@ -16,10 +15,7 @@ from functools import cached_property
 from launcher.frozen import frozen
 from launcher.program.dataflow import all_arguments, argument_of, has_star_arguments
 from launcher.program.index import FunctionNode, class_of, scope_of
-from launcher.program.objects.hooks import library_bases
 from launcher.program.program import Program
-from launcher.program.ranks.participants import Participants
-from launcher.program.ranks.truths import Truth
 from launcher.program.values import LIBRARY_TABLES, Constant, Defined, External, Instance, alternatives
 
 
@@ -192,34 +188,6 @@ def is_made_by_hook(program: Program, loader: ast.Call) -> bool:
     owner = None if function is None else class_of(function.node)
     hook = getattr(getattr(function, "node", None), "name", None)
     return owner is not None and hook == "train_dataloader" and _is_of_lightning(program, owner)
-
-
-_STAGES = re.compile(r"on_\w+|(training|validation|test|predict)_(step|epoch_end)|(train|validation)_end")
-"""The hooks that the Trainer calls on every rank as it trains, of a model as of a callback."""
-_CALLED = frozenset(
-    f"lightning.pytorch.{name}" for name in ("LightningDataModule", "LightningModule", "Callback")
-)
-
-
-def is_called_while_training(program: Program, function: FunctionNode) -> bool:
-    """Whether a method is a hook that Lightning's Trainer calls on every rank while it trains."""
-    owner, name = class_of(function), getattr(function, "name", "")
-    if (
-        owner is None
-        or not _STAGES.fullmatch(name)
-        or _CALLED.isdisjoint(library_bases(owner, program.value))
-    ):
-        return False
-    return any(file.calls_of.get(owner.name) for file in program.files)
-
-
-class HookParticipants(Participants):
-    """Who runs a statement, where every rank runs the hooks that Lightning's Trainer calls."""
-
-    def _ranks_calling(self, function: FunctionNode) -> Truth:
-        found = super()._ranks_calling(function)
-        plain = found is None and not getattr(function, "decorator_list", ())
-        return True if plain and is_called_while_training(self.program, function) else found
 
 
 _ON_EVERY_RANK = frozenset({"setup", "configure_model", "configure_optimizers", "on_fit_start"}) | {

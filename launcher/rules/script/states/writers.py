@@ -37,7 +37,7 @@ from launcher.program.values import (
     RankKind,
     RankValue,
 )
-from launcher.rules.script.data.by_libraries import HookParticipants, trainers_of_several
+from launcher.rules.script.data.by_libraries import trainers_of_several
 from launcher.rules.script.data.downloads import is_made_once
 from launcher.rules.script.findings import (
     finding_at,
@@ -95,10 +95,6 @@ def one_rank_writes_a_file(program: Program) -> Iterator[Finding]:
         if path is None or (name in _DOCUMENTS and path is argument_of(call, *where)):
             continue
         who = participants.ranks_running(call)
-        if who is None and by_lightning:
-            who = program.analysis(HookParticipants).ranks_running(call)
-        elif not making:
-            continue  # What starts the Trainer may be one process.
         entering = who if who is not None else program.analysis(OpenParticipants).ranks_running(call)
         of_hosts = _guard_of_each_host(program, entering)
         written = ast.unparse(path)
