@@ -302,6 +302,9 @@ class _ImportChain:
             file, name = waiting.popleft()
             for folder in folders_added(file, self.folders, self.root):
                 self.folders, self.tried = (*self.folders, folder), self.tried & set(self.modules)
+                self.tops.clear()
+                # What was not found before may lie there, as behind `import _init_paths`.
+                waiting.extend((each, named) for each, named in files.items() if each is not file)
             for module in _imported_modules(file, name):
                 found = self._module(module)
                 if found is not None and found not in files:

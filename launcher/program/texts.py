@@ -12,7 +12,7 @@ from itertools import count
 from pathlib import Path
 from string import Formatter
 
-from launcher.program.index import FileIndex, dotted_name, last_name, parent_of
+from launcher.program.index import FileIndex, dotted_name, last_name, parent_of, positional_of, scope_of
 from launcher.program.values import UNKNOWN, Constant, Evaluated, Value, elements_of, like
 
 _PERCENT = re.compile(r"%(?:\((\w+)\))?([-+ #.*\d]*[a-zA-Z%])")
@@ -155,8 +155,8 @@ def folders_added(file: FileIndex, known: Sequence[Path], root: Path) -> list[Pa
     """
     found: dict[str, Path] = {}
     above, already = os.path.realpath(root), {os.path.realpath(each) for each in known}
-    for call in _calls_that_add(file):
-        for folder in _folder(call.args[-1], file, known):
+    for place in (each for call in _calls_that_add(file) for each in _given(call.args[-1], file)):
+        for folder in _folder(place, file, known):
             real = os.path.realpath(folder)
             if _is_below(real, above) and real not in already and Path(real).is_dir():
                 found[real] = root / os.path.relpath(real, above)
@@ -192,6 +192,18 @@ def _calls_that_add(file: FileIndex) -> Iterator[ast.Call]:
         for call in file.calls_of.get(name, ()):
             if dotted_name(call.func) == f"sys.path.{name}" and call.args:
                 yield call
+
+
+def _given(place: ast.expr, file: FileIndex) -> list[ast.expr]:
+    """What a parameter gets by the calls of its function in the same file; anything else is itself."""
+    function = scope_of(place).function
+    if not isinstance(place, ast.Name) or function is None or not isinstance(function.node, ast.FunctionDef):
+        return [place]
+    names = [each.arg for each in positional_of(function.node)]
+    if place.id not in names:
+        return [place]
+    number, calls = names.index(place.id), file.calls_of.get(function.node.name, ())
+    return [each.args[number] for each in calls if len(each.args) > number]
 
 
 def _is_below(folder: str, above: str) -> bool:

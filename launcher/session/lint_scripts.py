@@ -20,6 +20,7 @@ from tempfile import NamedTemporaryFile
 from types import FrameType
 from typing import TYPE_CHECKING
 
+from launcher.failure_modes import training_script
 from launcher.failure_modes.model import Edit, Finding, Fix, Refusal
 from launcher.frozen import frozen
 from launcher.program.index import Unread
@@ -45,6 +46,7 @@ from launcher.rules.script.acceptance import (
 )
 from launcher.rules.script.check import (
     check_program,
+    check_runs,
     check_script,
     codes_found,
     unfinished_finding,
@@ -160,7 +162,10 @@ def lint_subjects(
             elif isinstance(subject, Program):
                 judged.add(subject, _in_time(subject, partial(check_program, subject)))
             else:
-                judged.add(subject.program, _in_time(subject.program, partial(check_script, subject)))
+                findings = _in_time(subject.program, partial(check_script, subject))
+                if not any(each.code == training_script.SCRIPT_RAISED.code for each in findings):
+                    findings += _in_time(subject.program, partial(check_runs, subject, findings))
+                judged.add(subject.program, findings)
     return _accepted(judged, selection, Configurations(), with_job=True)
 
 

@@ -57,3 +57,4 @@ def use(monkeypatch: pytest.MonkeyPatch) -> None:
     for rule, mode in zip(rules, modes, strict=True):
         registry.register(Stage.SCRIPT, (mode,), rule.__name__, rule)
     monkeypatch.setattr(check, "RULES", rules)
+    monkeypatch.setattr(check, "RUN_RULES", ())

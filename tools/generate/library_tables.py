@@ -68,6 +68,15 @@ def _group_position(written: str) -> int | None:
     return None if written == "by_keyword" else int(written)
 
 
+def _by_version(value: object) -> Meanings:
+    """The names that a package lost in a version: `[removed_names.numpy]`, then `"1.24" = ["numpy.int"]`."""
+    if not isinstance(value, dict) or not all(isinstance(each, dict) for each in value.values()):
+        raise LibraryTableError("must have a table for each package")
+    for package, by_version in value.items():
+        for version, names in by_version.items():
+            yield from _names(names, [package, version])
+
+
 def _by_position(value: object) -> Meanings:
     if not isinstance(value, dict):
         raise LibraryTableError("must have a list for each class")
@@ -137,6 +146,7 @@ KEYS: Mapping[str, tuple[Callable[[object], Meanings], str]] = {
         _names,
         "Libraries that start the processes, so that the program sets the addresses.",
     ),
+    "removed_names": (_by_version, "What a package no longer has, by its name and the version that lost it."),
     "launcher_variables": (_names, "How the variables of launchers begin that set no MASTER_ADDR."),
 }
 """What a library's table may have: how each key is read, and what its names mean."""

@@ -54,6 +54,12 @@ from launcher.rules.script.data.workers.worker_resources import (
     workers_have_cpus,
 )
 from launcher.rules.script.findings import ScriptSubject
+from launcher.rules.script.runs.collective_order import ORDER_RUN_RULES
+from launcher.rules.script.runs.early_ends import ENDING_RUN_RULES
+from launcher.rules.script.runs.meetings import MEETING_RUN_RULES
+from launcher.rules.script.runs.rank_runs import RankRuns
+from launcher.rules.script.runs.samplers_and_workers import LOADER_RUN_RULES
+from launcher.rules.script.runs.saves_and_loads import STATE_RUN_RULES
 from launcher.rules.script.starts import (
     command_line,
     job_devices,
@@ -147,6 +153,16 @@ JOB_RULES: tuple[Callable[[ScriptSubject], Iterator[Finding]], ...] = (
 """The rules that judge script and job together; without a job they are silent."""
 
 
+RUN_RULES: tuple[Callable[[RankRuns], Iterator[Finding]], ...] = (
+    *MEETING_RUN_RULES,
+    *STATE_RUN_RULES,
+    *ENDING_RUN_RULES,
+    *ORDER_RUN_RULES,
+    *LOADER_RUN_RULES,
+)
+"""The rules on what the ranks of a job do; what another rule has found of a mode is not said again."""
+
+
 def check_program(program: Program) -> list[Finding]:
     """The findings of every rule on the program alone, in the order of RULES; then what could not be read."""
     reach = program.analysis(Reachability)
@@ -189,7 +205,7 @@ def _once_a_place(findings: Iterable[Finding]) -> list[Finding]:
 
 
 def check_script(subject: ScriptSubject) -> list[Finding]:
-    """The findings of every rule on a program and the job that starts it.
+    """The findings of every rule that reads a program and the job that starts it.
 
     What is wrong with the program where this job never comes, as behind an option that it does not give, is
     informational.
@@ -207,6 +223,17 @@ def check_script(subject: ScriptSubject) -> list[Finding]:
     return [*findings, *(finding for rule in JOB_RULES for finding in rule(subject))]
 
 
+def check_runs(subject: ScriptSubject, findings: Iterable[Finding]) -> list[Finding]:
+    """The findings of every rule on what the ranks of a job do, beside those of the rules that read."""
+    subject = replace(subject, program=as_started(subject.program, subject.job))
+    findings = list(findings)
+    found = {each.code for each in findings if each.severity is not Severity.INFO}
+    places = {(each.code, each.location and each.location.line) for each in findings}
+    runs = RankRuns(subject)
+    by_runs = (each for rule in RUN_RULES for each in rule(runs) if each.code not in found)
+    return [each for each in by_runs if (each.code, each.location and each.location.line) not in places]
+
+
 def _is_passed_over(program: Program, finding: Finding, known: Known) -> bool:
     """Whether no process of a job comes to what a finding is about, by what somebody knows of its tests."""
     place = finding.location
@@ -222,7 +249,7 @@ def _is_passed_over(program: Program, finding: Finding, known: Known) -> bool:
 def codes_found(with_job: bool) -> frozenset[str]:
     """The codes whose findings are complete: without a job not those that a rule needs one for."""
     by_rules = _codes(RULES)
-    by_job_rules = _codes(JOB_RULES)
+    by_job_rules = _codes((*JOB_RULES, *RUN_RULES))
     return by_rules | by_job_rules if with_job else by_rules - by_job_rules
 
 
@@ -295,11 +322,8 @@ def rule_descriptions() -> list[RuleDescription]:
     """
     codes = {each.function: tuple(mode.code for mode in each.modes) for each in registry.REGISTRY}
     plain: list[Callable[..., Any]] = [*RULES, unread_finding]
-    return [
-        _described(rule, codes[rule], with_job=rule not in plain)
-        for rule in (*plain, *JOB_RULES)
-        if getdoc(rule)
-    ]
+    every: list[Callable[..., Any]] = [*plain, *JOB_RULES, *RUN_RULES]
+    return [_described(rule, codes[rule], with_job=rule not in plain) for rule in every if getdoc(rule)]
 
 
 def descriptions_of(code: str) -> list[RuleDescription]:

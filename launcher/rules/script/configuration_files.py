@@ -32,6 +32,9 @@ if TYPE_CHECKING:
     from launcher.documents import Document
     from launcher.jobs.specification import JobSpec
 
+_COMMENT = re.compile(rb"(?m)(?:^|[\s,])//[^\n]*$")
+_OF_TOOLS = ("package.json", "environment.yml", "environment.yaml", ".pre-commit-config.yaml", "mkdocs.yml")
+"""Files of others' tools that lie beside programs."""
 _ENDINGS = (".yaml", ".yml", ".json", ".toml", ".ini", ".cfg")
 _LARGEST_FILE = 50_000
 """Bytes of a file that is read; longer ones hold data, no settings."""
@@ -133,6 +136,18 @@ class ConfigurationFiles:
         for path in self._beside if self.are_read else ():
             with suppress(OSError, ValueError):
                 yield read_regular(path, _LARGEST_FILE).decode("utf-8", "replace")
+
+    def document(self, name: str | None) -> Any:
+        """The plain values of a file that a program reads by its name; without one, of the only one beside it
+        that may be meant. None where there is none, or several."""
+        if name is not None:
+            path = self._file(name)
+            return None if path is None else _parsed(path)
+        root = Path(self._program.root)
+        folders = (root, *(root / each for each in ("config", "configs", "conf")))
+        found = [each for one in folders if one.is_dir() for each in sorted(one.iterdir())]
+        chosen = [each for each in found if each.suffix in _ENDINGS[:3] and each.name not in _OF_TOOLS]
+        return _parsed(chosen[0]) if len(chosen) == 1 else None
 
     def section(self, node: ast.expr) -> Iterator[tuple[str, object, Path]]:
         """The entries below what an expression such as `cfg["environment"]` is, or the whole of what a file
@@ -393,7 +408,10 @@ def _parsed(path: Path, keeps_case: bool = False) -> Any:
         if len(raw) > _LARGEST_FILE:
             return None
         if path.suffix == ".json":
-            return json.loads(raw)
+            try:
+                return json.loads(raw)
+            except ValueError:  # Some programs leave comments out before they read it.
+                return json.loads(_COMMENT.sub(b"", raw))
         if path.suffix == ".toml":
             import tomllib  # Few programs have such a file.
 

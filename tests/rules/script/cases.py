@@ -40,7 +40,7 @@ from launcher.failure_modes.registry import REGISTRY
 from launcher.jobs.load_job import load_job
 from launcher.planning.planner import plan_job
 from launcher.program.program import Program, read_program
-from launcher.rules.script.check import JOB_RULES, RULES
+from launcher.rules.script.check import JOB_RULES, RULES, RUN_RULES, check_runs
 from launcher.rules.script.findings import ScriptSubject
 from launcher.rules.script.process_groups import GROUP_RULES
 from launcher.rules.script.starts.job_run import as_started
@@ -166,6 +166,7 @@ def findings_of(case: ScriptCase, write_job: WriteJob) -> list[Finding]:
     found = [each for rule in rules for each in rule(program if subject is None else subject.program)]
     if subject is not None:
         found += [each for rule in JOB_RULES for each in rule(subject)]
+        found += check_runs(subject, found)
     return found
 
 
@@ -186,7 +187,7 @@ def _planned(job: Path, program: Program) -> ScriptSubject:
 
 def rules_by_name() -> dict[str, Callable[[Any], Any]]:
     """All rules on scripts."""
-    rules: list[Callable[[Any], Any]] = [*RULES, *JOB_RULES]
+    rules: list[Callable[[Any], Any]] = [*RULES, *JOB_RULES, *RUN_RULES]
     return {rule.__name__: rule for rule in rules}
 
 

@@ -21,6 +21,7 @@ from launcher.rules.script.acceptance import (
 from launcher.rules.script.check import (
     JOB_RULES,
     RULES,
+    RUN_RULES,
     RuleDescription,
     check_program,
     descriptions_of,
@@ -37,7 +38,7 @@ NO_RULES = ("launcher.rules.script.check.", "launcher.rules.script.acceptance.")
 
 
 def test_every_registered_rule_is_called_once() -> None:
-    listed = [*RULES, *JOB_RULES]
+    listed = [*RULES, *JOB_RULES, *RUN_RULES]
     registered_rules = {
         each.function
         for each in registered()
@@ -211,7 +212,7 @@ def test_what_a_demo_downloads_by_itself_is_fine(program: ReadProgram) -> None:
 
 
 def test_every_rule_is_described() -> None:
-    names = [rule.__name__ for rule in (*RULES, unread_finding, *JOB_RULES)]
+    names = [rule.__name__ for rule in (*RULES, unread_finding, *JOB_RULES, *RUN_RULES)]
     assert [each.rule for each in rule_descriptions()] == names
 
 

@@ -64,7 +64,7 @@ _HOST_FOLDERS = {
 
 _KEPT_BY_VARIABLE = "SM_"
 """What the names of variables begin with that lead to folders of SageMaker's."""
-_OUTPUT = f"{CONTAINER_ROOT}/output"
+OUTPUT_FOLDER = f"{CONTAINER_ROOT}/output"
 """The folder of which only `data` is kept; SM_OUTPUT_DIR leads to it."""
 
 
@@ -319,7 +319,7 @@ def _begin_of_variable(
     given = subject.job.environment.get(name.value)
     changes = [each for each in changed_variables(subject.program) if each.name == name.value]
     if name.value == "SM_OUTPUT_DIR" and not changes:
-        return [Beginning(f"{_OUTPUT}/", variable)]
+        return [Beginning(f"{OUTPUT_FOLDER}/", variable)]
     if any(each.only_unset and SET_ANYWAY.fullmatch(name.value) for each in changes):
         return [_NOT_WRITTEN]
     if given is not None:
@@ -407,10 +407,10 @@ def saves_go_where_they_are_kept(subject: ScriptSubject) -> Iterator[Finding]:
     if given_option(subject.job, "default_root_dir") is not None:  # Lightning's parser reads it.
         saves = [each for each in saves if getattr(each[1], "value", None) != LIGHTNING_LOGS]
     lost = [each for each in saves if _is_lost(subject, each[1], kept)]
-    movers, run = _movers(subject, kept) if lost else [], JobRun(subject)
-    if any(may_run(run, each) for each in movers):
+    moving, run = movers(subject, kept) if lost else [], JobRun(subject)
+    if any(may_run(run, each) for each in moving):
         return
-    if movers:
+    if moving:
         # Of a save that the program never comes to, as of a library's, they are as little seen to run.
         lost = [each for each in lost if program.analysis(Reachability).reaches(each[0])]
     others = [call for call, _ in saves if all(call is not each for each, _ in lost)]
@@ -423,13 +423,13 @@ def saves_go_where_they_are_kept(subject: ScriptSubject) -> Iterator[Finding]:
             call,
             f"`{ast.unparse(path)}` is on the host's own disk, which is deleted with the job; beside "
             f"the folders of the model and the output this job {where}",
-            remedy=None if planned is not None else _KEEP_CHECKPOINTS,
+            remedy=None if planned is not None else KEEP_CHECKPOINTS,
             severity=_severity_of(call, others) or (Severity.WARNING if any(guessed) else None),
             related=_places_of_folder(call, begins),
         )
 
 
-_KEEP_CHECKPOINTS = (
+KEEP_CHECKPOINTS = (
     "Add the line `checkpoint: {}` to the job file, which keeps what is saved below "
     f"{DEFAULT_CHECKPOINT_PATH}; save checkpoints there, the final model to os.environ['SM_MODEL_DIR'] and "
     "everything else to os.environ['SM_OUTPUT_DATA_DIR']."
@@ -454,7 +454,7 @@ def _severity_of(lost: ast.Call, others: list[ast.Call]) -> Severity | None:
     return Severity.WARNING if others else None
 
 
-def _movers(subject: ScriptSubject, kept: tuple[str, ...]) -> list[ast.Call]:
+def movers(subject: ScriptSubject, kept: tuple[str, ...]) -> list[ast.Call]:
     """The calls that may bring what is lost to where it is kept, wherever they stand."""
     program = subject.program
     names = (*_BRINGING, *COMMANDS, *_OTHER_COMMANDS)
@@ -521,7 +521,7 @@ def _may_send(command: str, kept: tuple[str, ...], knows_places: bool) -> bool:
             case ["cp" | "mv" | "rsync" as name, *_, place]:
                 if place.startswith("?"):
                     return knows_places or name == "rsync"
-                if not _is_deleted(place.strip("\"'"), kept):
+                if not is_deleted(place.strip("\"'"), kept):
                     return True
             case ["zip" | "tar" | "gzip", *_] if not knows_places:
                 continue
@@ -547,14 +547,15 @@ def _is_lost(subject: ScriptSubject, path: ast.expr, kept: tuple[str, ...]) -> b
     ):
         return False  # The default of a field, instead of which something unknown gives another.
     known = [each.text for each in begins if each.text is not None]
-    if any(f"{each.rstrip('/')}/" == f"{_OUTPUT}/" for each in known):
+    if any(f"{each.rstrip('/')}/" == f"{OUTPUT_FOLDER}/" for each in known):
         return not any(
             re.search(r"(^|/)(data|failure)(/|$)", each) for each in texts_in(subject.program, path)
         )
-    return bool(known) and all(_is_deleted(each, kept) for each in known)
+    return bool(known) and all(is_deleted(each, kept) for each in known)
 
 
-def _is_deleted(begins: str, kept: tuple[str, ...]) -> bool:
+def is_deleted(begins: str, kept: tuple[str, ...]) -> bool:
+    """Whether a path that begins like this is deleted with its host, by the folders that a job keeps."""
     whole = f"{begins.rstrip('/')}/"
     if any(whole.startswith(f"{each.rstrip('/')}/") for each in kept):
         return False

@@ -87,7 +87,7 @@ _OF_RESULTS = re.compile(
 _DATA = re.compile(r"Data(set|Module)$|Sampler$")
 _CHANNELS = ("SM_CHANNEL", "/opt/ml/input")
 _ASKED = re.compile(r"(auto_?)?resume(?!_download)\w*")
-_ASKED_OF_TRAINERS = re.compile(rf"{_ASKED.pattern}|(ckpt|checkpoint)(_path)?|model_path")
+ASKED_OF_TRAINERS = re.compile(rf"{_ASKED.pattern}|(ckpt|checkpoint)(_path)?|model_path")
 """What the arguments of others' functions are called that say from where to go on, and those of trainers."""
 _TRAINING = ("fit", "train", "run", "launch")
 _STATE_LIBRARIES = ("torch.", "safetensors.", "lightning.", "accelerate.", "deepspeed.", "joblib.", "pickle.")
@@ -250,7 +250,7 @@ def _asked(program: Program, call: ast.Call, name: str) -> list[ast.expr]:
     if isinstance(program.value(call.func), Defined) or whole.startswith(_NOT_ASKED):
         return []
     of_trainers = name in _TRAINING or name.endswith("trainer")
-    asking = _ASKED_OF_TRAINERS if of_trainers else _ASKED
+    asking = ASKED_OF_TRAINERS if of_trainers else _ASKED
     asked = [each.value for each in call.keywords if asking.fullmatch((each.arg or "").lower())]
     if of_trainers:
         asked += [

@@ -1,0 +1,647 @@
+"""The statements and calls of a program that is run on its syntax tree, as one rank."""
+
+from __future__ import annotations
+
+import ast
+import builtins
+import functools
+import os
+from collections.abc import Callable, Container, Iterable, Mapping
+from contextlib import suppress
+from typing import Any
+
+from launcher.program.execution.expressions import chosen, is_made, item_name, joined
+from launcher.program.execution.objects import (
+    STARS,
+    BoundCall,
+    CallMade,
+    Class,
+    DottedEntries,
+    Environ,
+    Function,
+    FunctionLeft,
+    Module,
+    Native,
+    Object,
+    OneOf,
+    OpenDictionary,
+    ProcessEnded,
+    Raised,
+    RankWorld,
+    RunScope,
+    Super,
+    Suspended,
+    Symbol,
+    Turns,
+    bounded,
+    is_known,
+)
+from launcher.program.execution.process import Process
+from launcher.program.execution.python_functions import python_names
+from launcher.program.execution.python_library import CODE_FOLDER
+from launcher.program.execution.statements import record_fields
+from launcher.program.execution.written_trees import WrittenTrees, place_of
+from launcher.program.index import FileIndex, absolute_module_name, is_package
+from launcher.program.program import Program
+from launcher.program.values import canonical_name
+
+READ_UNSET = "os.environ.__getitem__"
+"""Stands among the calls where a variable is read that is not set."""
+_DEEPEST_CALL = 40
+
+
+class ProgramRun(Process):
+    """Runs the statements of a program as one rank, and keeps its calls of libraries.
+
+    `models` says what some of these calls give, by their names, and of some methods by their last names.
+    """
+
+    def __init__(
+        self,
+        program: Program,
+        models: Mapping[str, Callable[..., object]],
+        world: RankWorld,
+        documents: Callable[[str | None], Any],
+    ) -> None:
+        """As one rank of a world. `documents` reads configuration files of the program by their names."""
+        super().__init__(world, documents)
+        self.program, self.models = program, models
+        self.python = python_names(self)
+        self._put_back: set[str] = set()
+        """The names of libraries that the program gives values itself."""
+        self.events: list[CallMade] = []
+        self.callers: list[ast.Call] = []
+        self.lost = 0
+        """How many calls were made of what nobody knows."""
+        self.watched: Container[str] = ()
+        """The names of libraries of which it is kept that they are read."""
+        self._active: list[Function] = []
+        self._modules: dict[str, Module] = {}
+        self._trees = program.analysis(WrittenTrees)
+        self.ways |= {
+            ast.FunctionDef: self._run_function,
+            ast.AsyncFunctionDef: self._run_function,
+            ast.ClassDef: self._run_class,
+            ast.Import: self._run_import,
+            ast.ImportFrom: self._run_import_from,
+        }
+
+    # Modules.
+
+    def run_entry(self) -> None:
+        """Run the program from its first statement."""
+        entry = self.program.entry
+        self._run_module(self.program.module_name(entry), entry, is_main=True)
+
+    def _run_module(self, name: str, file: FileIndex, *, is_main: bool = False) -> Module:
+        scope = RunScope(file, None)
+        module = self._modules[name] = Module(name, scope)
+        path = f"{CODE_FOLDER}/{os.path.relpath(file.path, self.program.root)}"
+        scope.variables |= {"__name__": "__main__" if is_main else name, "__file__": path, "__doc__": None}
+        self.run(self._trees.body(file), scope)
+        return module
+
+    def module(self, name: str) -> Module | None:
+        """A module of the program, run when it is first imported; a folder has no scope."""
+        if name in self._modules:
+            return self._modules[name]
+        file = self.program.modules.get(name)
+        if file is None:
+            below = any(each.startswith(f"{name}.") for each in self.program.modules)
+            return self._modules.setdefault(name, Module(name, None)) if below else None
+        if file is self.program.entry:
+            return next((each for each in self._modules.values() if each.scope), None)
+        above = name.rpartition(".")[0]
+        if above and above in self.program.modules:
+            self.module(above)
+        try:
+            return self._modules.get(name) or self._run_module(name, file)
+        except Raised:
+            return self._modules[name]
+
+    def imported(self, name: str, node: ast.AST) -> object:
+        """A module of the program or of a library, by its whole name."""
+        found = self.module(name)
+        if found is None:
+            self._watch(canonical_name(name), node)
+        return found or Symbol(canonical_name(name))
+
+    def _watch(self, name: str, node: ast.AST) -> None:
+        """Keep that a name is read that somebody looks for, where no `try` is ready for its absence."""
+        if name in self.watched and name not in self._put_back and not self.tries:
+            self.record(name, (), _call_at(node))
+
+    def _run_import(self, node: ast.Import, scope: RunScope) -> None:
+        for each in node.names:
+            found = self.imported(each.name, node)
+            top = each.name.partition(".")[0]
+            if each.asname:
+                self.bind_name(scope, each.asname, found)
+            else:
+                self.bind_name(scope, top, self.imported(top, node))
+
+    def _run_import_from(self, node: ast.ImportFrom, scope: RunScope) -> None:
+        written = "." * node.level + (node.module or "")
+        importer = self.program.module_name(scope.file)
+        name = absolute_module_name(written, importer, is_package(scope.file))
+        owner: object = self.imported(name, node) if name else Module("", None)
+        for each in node.names:
+            if each.name == "*":
+                found = owner.scope if isinstance(owner, Module) else None
+                for key, value in (found.variables if found else {}).items():
+                    if not key.startswith("_"):
+                        self.bind_name(scope, key, value)
+            else:
+                self.bind_name(scope, each.asname or each.name, self.attribute(owner, each.name, node))
+
+    # Names and assignments.
+
+    def python_name(self, name: str) -> object:
+        """What Python has of a name."""
+        if name in self.python:
+            return self.python[name]
+        return Symbol(f"builtins.{name}" if hasattr(builtins, name) else "")
+
+    def bind_name(self, scope: RunScope, name: str, value: object) -> None:
+        """Give a name a value where a scope keeps it."""
+        (scope.declared.get(name) or scope).variables[name] = value
+
+    def assign(self, target: ast.expr, value: Any, scope: RunScope) -> None:
+        """Give a value to a name, an attribute, an item or several of them."""
+        if isinstance(target, ast.Name):
+            self.bind_name(scope, target.id, value)
+        elif isinstance(target, ast.Attribute):
+            self.set_attribute(self.evaluate(target.value, scope), target.attr, value, target)
+        elif isinstance(target, ast.Subscript):
+            owner = self.evaluate(target.value, scope)
+            key = Symbol() if isinstance(target.slice, ast.Slice) else self.evaluate(target.slice, scope)
+            self.set_item(owner, key, value, target)
+        elif isinstance(target, ast.Tuple | ast.List):
+            self._unpack(target.elts, value, scope)
+
+    def _unpack(self, targets: list[ast.expr], value: Any, scope: RunScope) -> None:
+        star = next((number for number, each in enumerate(targets) if isinstance(each, ast.Starred)), None)
+        if isinstance(value, dict | set) or (isinstance(value, Object) and is_iterable(value)):
+            value = self.items_of(value, targets[0])
+        if isinstance(value, list | tuple | str | range):
+            rest = len(value) - len(targets)
+            parts = list(value)
+            if star is not None and rest >= -1:
+                parts = [*parts[:star], parts[star : star + rest + 1], *parts[star + rest + 1 :]]
+            if len(parts) == len(targets):
+                for target, each in zip(targets, parts, strict=True):
+                    self.assign(target.value if isinstance(target, ast.Starred) else target, each, scope)
+                return
+        name = getattr(value, "name", "") if isinstance(value, Symbol) else ""
+        made_by = value.made_by if isinstance(value, Symbol) else None
+        given = made_by.args if made_by is not None else ()
+        for number, target in enumerate(targets):
+            # What a library prepares or wraps comes back in the order in which it was given.
+            is_same = len(given) == len(targets) and name.endswith(
+                (".prepare()", ".initialize()", ".setup()")
+            )
+            each = given[number] if is_same else Symbol(item_name(name), made_by, value)
+            self.assign(target.value if isinstance(target, ast.Starred) else target, each, scope)
+
+    def set_attribute(self, owner: Any, name: str, value: object, node: ast.AST | None = None) -> None:
+        """Give an attribute of anything a value."""
+        at = _call_at(self.at if node is None else node)
+        if isinstance(owner, Object):
+            setter = owner.kind.find(name)
+            if isinstance(setter, BoundCall) and setter.keywords.get("*setter"):
+                self.call(setter.keywords["*setter"], [owner, value], {}, at)
+                return
+            own = owner.kind.find("__setattr__")
+            if isinstance(own, Function) and own not in self._active:
+                self.call(own, [owner, name, value], {}, at)
+            owner.attributes[name] = value
+        elif isinstance(owner, DottedEntries):
+            owner[name] = value
+        elif isinstance(owner, Class):
+            owner.fields[name] = value
+        elif isinstance(owner, Symbol | Function):
+            owner.attributes[name] = value
+            self._put_back.add(canonical_name(f"{owner.name}.{name}"))
+        elif isinstance(owner, Module) and owner.scope is not None:
+            owner.scope.variables[name] = value
+
+    def set_item(self, owner: Any, key: Any, value: object, node: ast.AST) -> None:
+        """Give an item of anything a value."""
+        if isinstance(owner, Object):
+            if self.call_method(owner, "__setitem__", [key, value], node) is not NotImplemented:
+                return
+            owner = owner.native
+        if isinstance(owner, Environ):
+            self.record("os.environ.__setitem__", (key, value), _call_at(node))
+        if (isinstance(owner, dict) and is_known(key)) or (
+            isinstance(owner, list) and isinstance(key, int) and -len(owner) <= key < len(owner)
+        ):
+            owner[key] = value
+        elif isinstance(owner, Symbol) and isinstance(key, str):
+            owner.attributes[key] = value
+            self._put_back |= {key} if owner.name == "sys.modules" else set()
+
+    # Attributes and calls.
+
+    def attribute(self, owner: Any, name: str, node: ast.AST) -> object:
+        """An attribute of anything."""
+        if isinstance(owner, OneOf):
+            return chosen([self.attribute(each, name, node) for each in owner.entries])
+        if isinstance(owner, Symbol):
+            if name in owner.attributes:
+                return owner.attributes[name]
+            made = owner.made_by
+            if made is not None and name in made.keywords and is_made(owner.name):
+                return made.keywords[name]  # As of `HParams(epochs=3)`, whoever wrote the class.
+            whole = f"?.{name}" if owner.name[:1] in ("", "?") else canonical_name(f"{owner.name}.{name}")
+            self._watch(whole, node)
+            model = self.models.get(f"{whole}=")
+            return Symbol(whole, owner=owner, is_own=owner.is_own) if model is None else model(self, owner)
+        if isinstance(owner, Object):
+            return self._attribute_of_object(owner, name, node)
+        if isinstance(owner, Super):
+            return self._attribute_behind(owner, name)
+        if isinstance(owner, Class):
+            return self._attribute_of_class(owner, name)
+        if isinstance(owner, Module):
+            if owner.scope is not None and name in owner.scope.variables:
+                return owner.scope.variables[name]
+            below = f"{owner.name}.{name}".lstrip(".")
+            return self.module(below) or Symbol()
+        if isinstance(owner, DottedEntries) and name in owner:
+            return owner[name]
+        if isinstance(owner, Function | BoundCall):
+            if name == "__name__" and isinstance(owner, Function):
+                return owner.name
+            if name == "setter" and isinstance(owner, Function):
+                return Native("setter", lambda each: BoundCall(owner, (), {"*setter": each}))
+            kept = owner.attributes if isinstance(owner, Function) else {}
+            return kept.get(name, Symbol())
+        model = self.models.get(f".{name}")
+        return Symbol() if model is None else model(self, owner)
+
+    def _attribute_of_object(self, owner: Object, name: str, node: ast.AST) -> object:
+        if name in owner.attributes:
+            return owner.attributes[name]
+        if name == "__dict__":
+            return owner.attributes
+        if name == "__class__":
+            return owner.kind
+        found = owner.kind.find(name)
+        if found is not None:
+            return self._read_of_object(found, owner, node)
+        if isinstance(owner.native, dict) and name in owner.native:
+            return owner.native[name]
+        lookup = owner.kind.find("__getattr__")
+        if owner.native is not None and (lookup is None or hasattr(owner.native, name)):
+            return self.attribute(owner.native, name, node)
+        if isinstance(lookup, Function) and lookup not in self._active:
+            self.tries += 1
+            try:
+                return self.call(lookup, [owner, name], {}, _call_at(node))
+            except Raised:
+                return self.fail("AttributeError") if self.tries > 1 else Symbol()
+            finally:
+                self.tries -= 1
+        base = owner.kind.library_base()
+        return Symbol(canonical_name(f"{base}().{name}") if base else "", owner=owner)
+
+    def _read_of_object(self, found: object, owner: Object, node: ast.AST) -> object:
+        getter = found.function if isinstance(found, BoundCall) and "*setter" in found.keywords else found
+        if isinstance(getter, Function):
+            if getter.kind == "property":
+                return self.call(BoundCall(getter, (owner,)), [], {}, _call_at(node))
+            if getter.kind == "staticmethod":
+                return getter
+            return BoundCall(getter, (owner.kind if getter.kind == "classmethod" else owner,))
+        return found
+
+    def _attribute_behind(self, asked: Super, name: str) -> object:
+        owner = asked.owner
+        kind = owner.kind if isinstance(owner, Object) else owner
+        line = kind.line() if isinstance(kind, Class) else []
+        behind = line[line.index(asked.behind) + 1 :] if asked.behind in line else line
+        for each in behind:
+            if name in each.fields:
+                found = each.fields[name]
+                return (
+                    self._read_of_object(found, owner, each.node)
+                    if isinstance(owner, Object)
+                    else BoundCall(found, (owner,))
+                )
+        native = owner.native if isinstance(owner, Object) else None
+        if name == "__init__" and isinstance(native, dict | list):
+            return Native(name, lambda *args, **given: self._fill_native(native, args, given))
+        if name in ("__init__", "__init_subclass__", "__setattr__"):
+            return Native(name, lambda *_, **__: None)
+        if name == "__new__":
+            return Native(name, lambda kind, *_, **__: Object(kind))
+        if native is not None:
+            return self.attribute(native, name, asked.behind.node)
+        base = kind.library_base() if isinstance(kind, Class) else None
+        return Symbol(canonical_name(f"{base}().{name}") if base else "", owner=owner)
+
+    def _attribute_of_class(self, owner: Class, name: str) -> object:
+        found = owner.find(name)
+        if isinstance(found, Function) and found.kind == "classmethod":
+            return BoundCall(found, (owner,))
+        if found is not None:
+            return found
+        if name == "__name__":
+            return owner.node.name
+        base = owner.library_base()
+        return Symbol(f"{base}.{name}" if base else "", owner=owner)
+
+    def call_method(self, owner: object, name: str, args: list[Any], node: ast.AST) -> object:
+        """What a special method of a program's object gives; NotImplemented where it has none."""
+        found = owner.kind.find(name) if isinstance(owner, Object) else None
+        return self.call(BoundCall(found, (owner,)), args, {}, _call_at(node)) if found else NotImplemented
+
+    def call(self, function: Any, args: list[Any], keywords: dict[str, Any], node: ast.Call) -> Any:
+        """What a call gives."""
+        while isinstance(function, BoundCall):
+            is_open = isinstance(keywords, OpenDictionary) or isinstance(function.keywords, OpenDictionary)
+            kind = OpenDictionary if is_open else dict
+            args, keywords = [*function.args, *args], kind({**function.keywords, **keywords})
+            function = function.function
+        if isinstance(function, Function):
+            return self._call_function(function, args, keywords, node)
+        if isinstance(function, Class):
+            return self._make(function, args, keywords, node)
+        if isinstance(function, Native):
+            self.at = _call_at(node)
+            try:
+                others = {STARS: Symbol()} if isinstance(keywords, OpenDictionary) else {}
+                return bounded(function.call(*args, **keywords, **others))
+            except (TypeError, ValueError, ArithmeticError, AttributeError, LookupError):
+                return Symbol()
+        if isinstance(function, Object):
+            for name in ("__call__", "forward"):
+                found = function.kind.find(name)
+                if found is not None:
+                    return self.call(BoundCall(found, (function,)), args, keywords, node)
+            base = function.kind.library_base()
+            return self.call_library(
+                Symbol(f"{base}()" if base else "", owner=function), args, keywords, node
+            )
+        if isinstance(function, OneOf):
+            return self._call_any(function, args, keywords, node)
+        if isinstance(function, Symbol):
+            return self.call_library(function, args, keywords, node)
+        return Symbol()
+
+    def _call_any(self, one: OneOf, args: list[Any], keywords: dict[str, Any], node: ast.Call) -> Any:
+        """What a call gives of one of several: each of them is called, under a test that nobody can tell."""
+        found: list[Any] = []
+        self.tests.append(node.func)
+        try:
+            for each in one.entries:
+                with suppress(Raised, ProcessEnded):
+                    found.append(self.call(each, args, keywords, node))
+        finally:
+            self.tests.pop()
+        return functools.reduce(joined, found) if found else Symbol()
+
+    def call_library(
+        self, function: Symbol, args: list[Any], keywords: dict[str, Any], node: ast.Call
+    ) -> Any:
+        """What a library's function gives, or a class of it; and keep that it was called."""
+        self.at = _call_at(node)
+        event = self.record(function.name, tuple(args), self.at, keywords, function.owner)
+        is_lost = function.name[:1] in ("", "?")
+        self.lost += is_lost
+        model = self.models.get(function.name) or self.models.get(f"*.{function.name.rpartition('.')[2]}")
+        if model is not None:
+            found = model(self, event)
+            if found is not NotImplemented:
+                return found
+        return Symbol("" if is_lost else f"{function.name}()", event, function.owner, is_own=function.is_own)
+
+    def unset_variable(self, environ: Environ, key: Any, node: ast.AST) -> object:
+        """What a variable is that is read and that nobody is known to set; where it surely is not, that is
+        kept."""
+        if environ.holds(key) is not False:
+            return Symbol()
+        if not self.tries:
+            self.record(READ_UNSET, (key,), _call_at(node))
+        return self.fail("KeyError")
+
+    def record(
+        self,
+        name: str,
+        args: tuple[Any, ...],
+        node: ast.Call,
+        keywords: dict[str, Any] | None = None,
+        owner: object = None,
+    ) -> CallMade:
+        """Keep that something of a library was called, or that a variable of the environment was set."""
+        made = CallMade(
+            name,
+            node,
+            args,
+            {} if keywords is None else keywords,
+            owner,
+            tuple(self.tests),
+            tuple(self.callers),
+        )
+        self.events.append(made)
+        return made
+
+    def run_context(self, given: Suspended, body: Callable[[object], None]) -> None:
+        """Run the function of a context manager, with what is run where it yields."""
+        self._call_function(given.function, given.args, given.keywords, given.node, body)
+
+    def _call_function(
+        self,
+        function: Function,
+        args: list[Any],
+        keywords: dict[str, Any],
+        node: ast.Call,
+        body: Callable[[object], None] | None = None,
+    ) -> Any:
+        if function.is_context and body is None:
+            return Suspended(function, args, keywords, node)
+        deep = len(self._active) >= _DEEPEST_CALL or self._active.count(function) > 1
+        if deep:
+            self.lost += 1
+            return Symbol()
+        scope = RunScope(function.scope.file, function.scope)
+        self._bind(function, scope, args, keywords)
+        if body is not None:
+            scope.variables["*body"] = body
+        self._active.append(function)
+        self.callers.append(_call_at(node))
+        entered_with, self.tests_outside = self.tests_outside, len(self.tests)
+        try:
+            if isinstance(function.node, ast.Lambda):
+                return self.evaluate(function.node.body, scope)
+            return self._run_body(function, function.node, scope)
+        finally:
+            self._active.pop()
+            self.callers.pop()
+            self.tests_outside = entered_with
+
+    def _run_body(
+        self, function: Function, node: ast.FunctionDef | ast.AsyncFunctionDef, scope: RunScope
+    ) -> Any:
+        is_generator = place_of(node) in function.scope.file.yields_of
+        if is_generator:
+            scope.variables["*yields"] = Turns()
+        result: Any = None
+        try:
+            self.run(node.body, scope)
+        except FunctionLeft as end:
+            result = end.value
+        for each in scope.results:
+            result = joined(result, each)
+        return scope.variables["*yields"] if is_generator else result
+
+    def _bind(self, function: Function, scope: RunScope, args: list[Any], keywords: dict[str, Any]) -> None:
+        arguments = function.node.args
+        is_open = isinstance(keywords, OpenDictionary)
+        variables, rest = scope.variables, OpenDictionary(keywords) if is_open else dict(keywords)
+        positional = [*arguments.posonlyargs, *arguments.args]
+        for number, parameter in enumerate(positional):
+            if number < len(args):
+                variables[parameter.arg] = args[number]
+        if arguments.vararg is not None:
+            variables[arguments.vararg.arg] = tuple(args[len(positional) :])
+        for parameter in (*positional, *arguments.kwonlyargs):
+            if parameter.arg in rest:
+                variables[parameter.arg] = rest.pop(parameter.arg)
+            elif parameter.arg not in variables:
+                default = Symbol() if is_open else function.defaults.get(parameter.arg, Symbol())
+                variables[parameter.arg] = default
+        if arguments.kwarg is not None:
+            variables[arguments.kwarg.arg] = Symbol() if is_open else rest
+        if function.owner is not None:
+            variables["__class__"] = function.owner
+            variables["*self"] = args[0] if args else None
+
+    def _make(self, kind: Class, args: list[Any], keywords: dict[str, Any], node: ast.Call) -> object:
+        made = Object(kind)
+        base = kind.library_base()
+        if base in _ENUMERATIONS and args:
+            return next((each for each in kind.fields.values() if _is_member(each, args[0])), Symbol())
+        if base is not None:
+            maker = self.models.get(f"{base}:")
+            given = (args, keywords) if kind.find("__init__") is None else ([], {})
+            made.native = None if maker is None else maker(self, *given)
+        creator = kind.find("__new__")
+        if isinstance(creator, Function) and creator not in self._active:
+            found = self.call(creator, [kind, *args], keywords, node)
+            if not isinstance(found, Object):
+                return found
+            made = found
+        starter = kind.find("__init__")
+        if starter is not None:
+            self.call(BoundCall(starter, (made,)), args, keywords, node)
+        elif kind.is_record:
+            self._fill_record(made, args, keywords, node)
+        return made
+
+    def _fill_native(self, native: Any, args: Iterable[Any], keywords: dict[str, Any]) -> None:
+        """Give an object what the constructor of its base, a dictionary or a list, is given."""
+        for each in args:
+            if isinstance(native, list):
+                native.extend(self.items_of(each, self.at))
+            elif isinstance(each, dict):
+                native.update(each)
+        if isinstance(native, dict):
+            native.update(keywords)
+
+    def _fill_record(self, made: Object, args: list[Any], keywords: dict[str, Any], node: ast.Call) -> None:
+        names = record_fields(made.kind)
+        given = dict(zip(names, args, strict=False)) | keywords
+        for name in names:
+            default = None if isinstance(keywords, OpenDictionary) else made.kind.find(name)
+            if isinstance(default, BoundCall) and default.keywords.get("*field"):
+                default = self.call(default.function, [], {}, node)
+            made.attributes[name] = given.get(name, Symbol() if default is None else default)
+        after = made.kind.find("__post_init__")
+        if after is not None:
+            self.call(BoundCall(after, (made,)), [], {}, node)
+
+    # Definitions.
+
+    def _run_function(self, node: ast.FunctionDef | ast.AsyncFunctionDef, scope: RunScope) -> None:
+        made: object = Function(node, _outside_of_class(scope), self.defaults(node.args, scope))
+        for each in reversed(node.decorator_list):
+            made = self._decorated(made, each, scope)
+        self.bind_name(scope, node.name, made)
+
+    def _decorated(self, made: Any, decorator: ast.expr, scope: RunScope) -> object:
+        value = self.evaluate(decorator, scope)
+        last = value.name.rpartition(".")[2] if isinstance(value, Symbol | Native) else ""
+        if last in ("property", "cached_property", "staticmethod", "classmethod") and isinstance(
+            made, Function
+        ):
+            made.kind = last.removeprefix("cached_")
+            return made
+        if last in ("contextmanager", "asynccontextmanager") and isinstance(made, Function):
+            made.is_context = True
+            return made
+        if isinstance(value, Symbol) and "dataclass" in value.name and isinstance(made, Class):
+            made.is_record = True
+            return made
+        maker = self.models.get(f"@{value.name.removesuffix('()')}") if isinstance(value, Symbol) else None
+        if maker is not None:
+            return maker(self, value, made)
+        if isinstance(value, Symbol):
+            return made  # Those of libraries are taken for ones that change nothing of what it does.
+        result = self.call(value, [made], {}, _call_at(decorator))
+        return made if result is None or (isinstance(result, Symbol) and not result.name) else result
+
+    def _run_class(self, node: ast.ClassDef, scope: RunScope) -> None:
+        bases = tuple(self.evaluate(each, scope) for each in node.bases)
+        inner = RunScope(scope.file, scope, is_class=True)
+        made: Any = Class(node, scope, bases, inner.variables)
+        made.is_record = any(isinstance(each, Symbol) and each.name == "typing.NamedTuple" for each in bases)
+        made.is_record |= any(isinstance(each, Class) and each.is_record for each in bases)
+        self.run(node.body, inner)
+        for each in inner.variables.values():
+            function = each.function if isinstance(each, BoundCall) else each
+            if isinstance(function, Function) and function.owner is None:
+                function.owner = made
+        if any(isinstance(each, Symbol) and each.name in _ENUMERATIONS for each in bases):
+            for name, value in list(inner.variables.items()):
+                if not isinstance(value, Function | BoundCall):
+                    inner.variables[name] = Object(made, {"name": name, "value": value})
+        hook = next((each.find("__init_subclass__") for each in bases if isinstance(each, Class)), None)
+        if hook is not None:
+            given = {each.arg: self.evaluate(each.value, scope) for each in node.keywords if each.arg}
+            self.call(hook, [made], given, _call_at(node))
+        for each in reversed(node.decorator_list):
+            made = self._decorated(made, each, scope)
+        self.bind_name(scope, node.name, made)
+
+
+_ENUMERATIONS = ("enum.Enum", "enum.IntEnum", "enum.StrEnum")
+
+
+def _is_member(each: object, value: object) -> bool:
+    """Whether something of an enumeration is the member of a value."""
+    return isinstance(each, Object) and is_known(value) and each.attributes.get("value") == value
+
+
+def is_iterable(value: Object) -> bool:
+    """Whether a program's object says what a loop over it goes through."""
+    is_listed = value.kind.is_tuple or isinstance(value.native, list | dict)
+    return is_listed or value.kind.find("__iter__") is not None
+
+
+def _call_at(node: ast.AST) -> ast.Call:
+    """A call that Python makes by itself at a place, such as that of a property."""
+    node = place_of(node)
+    if isinstance(node, ast.Call):
+        return node
+    made = ast.Call(ast.Name("?"), [], [])
+    made.__dict__.update({key: value for key, value in node.__dict__.items() if key not in made._fields})
+    return made
+
+
+def _outside_of_class(scope: RunScope) -> RunScope:
+    """The scope in which the names of a method are looked for."""
+    while scope.is_class and scope.outer is not None:
+        scope = scope.outer
+    return scope

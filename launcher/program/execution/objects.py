@@ -1,0 +1,405 @@
+"""What a program that is run on its syntax tree calculates with: Python's own values, and these classes."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import PurePosixPath
+from typing import Any
+
+from launcher.program.index import FileIndex
+from launcher.program.surroundings.options import SET_ANYWAY
+
+OPEN = "\0"
+"""Stands in a text for what is not known of it, and is the same in every process, such as a counter."""
+OWN = "\1"
+"""Stands in a text for what is not known of it, and is each process's own, such as a clock."""
+
+MOST_CHARACTERS = 4096
+MOST_ITEMS = 512
+MOST_CHOICES = 8
+STARS = "**"
+"""What a function of ours is given among its named arguments where nobody knows whether there are others."""
+_MOST_BITS = 128
+
+SCALARS = (bool, int, float, str, bytes, type(None), PurePosixPath)
+
+
+@dataclass(frozen=True)
+class RankWorld:
+    """What a launcher and a job tell one process: which of the ranks it is, its words and its variables.
+
+    `strategy` is the job's way of starting processes; with mpirun it is MPI that tells the ranks. `versions`
+    are those that the image has, by the names of packages.
+    """
+
+    rank: int
+    local_rank: int
+    size: int
+    processes_per_host: int
+    devices: int
+    words: tuple[str, ...]
+    environment: Mapping[str, str]
+    strategy: str
+    versions: Mapping[str, str] = field(default_factory=dict)
+
+
+class Symbol:
+    """Something of a library, by its dotted name, or something that nobody knows, without a name.
+
+    `torch.optim.Adam` is the class, `torch.optim.Adam()` what a call of it makes, `torch.optim.Adam().step` a
+    method of that. `made_by` is the call that made it, `owner` what the attribute was read of.
+    """
+
+    __slots__ = ("attributes", "is_own", "made_by", "name", "owner")
+
+    def __init__(
+        self,
+        name: str = "",
+        made_by: CallMade | None = None,
+        owner: object = None,
+        *,
+        is_own: bool = False,
+    ) -> None:
+        """Where it `is_own`, each process has another one."""
+        self.name, self.made_by, self.owner, self.is_own = name, made_by, owner, is_own
+        self.attributes: dict[str, object] = {}
+
+    def __repr__(self) -> str:
+        return f"<{self.name or '?'}>"
+
+
+class OneOf(Symbol):
+    """One of several known things, of which nobody can tell which: an entry of a table by an open key."""
+
+    __slots__ = ("entries",)
+
+    def __init__(self, entries: list[object]) -> None:
+        """Of these."""
+        super().__init__()
+        self.entries = entries
+
+
+@dataclass(eq=False)
+class CallMade:
+    """A call of something of a library, as a rank makes it.
+
+    `callers` are the calls of the program's own functions in which it stands, the outermost first, `tests`
+    those around it of which nobody can tell what they are.
+    """
+
+    name: str
+    node: ast.Call
+    args: tuple[Any, ...]
+    keywords: dict[str, Any]
+    owner: object
+    tests: tuple[ast.AST, ...]
+    callers: tuple[ast.Call, ...]
+
+    @property
+    def is_sure(self) -> bool:
+        """Whether no test that nobody can tell decides about it."""
+        return not self.tests
+
+    def argument(self, name: str, place: int | None = None) -> Any:
+        """An argument by its name or its place, None where it is not given; open where it may be."""
+        if name in self.keywords:
+            return self.keywords[name]
+        if place is not None and place < len(self.args):
+            return self.args[place]
+        return Symbol() if isinstance(self.keywords, OpenDictionary) else None
+
+
+class RunScope:
+    """The variables of a module, class or function that runs, and the scope around it."""
+
+    __slots__ = ("declared", "file", "is_class", "outer", "results", "variables")
+
+    def __init__(self, file: FileIndex, outer: RunScope | None, *, is_class: bool = False) -> None:
+        """Without an outer scope it is that of a module."""
+        self.file, self.outer, self.is_class = file, outer, is_class
+        self.variables: dict[str, Any] = {}
+        self.declared: dict[str, RunScope] = {}
+        self.results: list[object] = []
+
+    @property
+    def module(self) -> RunScope:
+        """The scope of its module."""
+        return self if self.outer is None else self.outer.module
+
+    def holder(self, name: str) -> RunScope | None:
+        """The scope that holds a name that is read here."""
+        if name in self.declared:
+            return self.declared[name]
+        if name in self.variables:
+            return self
+        around = self.outer
+        while around is not None and around.is_class:
+            around = around.outer
+        return None if around is None else around.holder(name)
+
+
+@dataclass(eq=False)
+class Module:
+    """A module of the program, or a folder of them; its variables where it has a file."""
+
+    name: str
+    scope: RunScope | None
+
+
+@dataclass(eq=False)
+class Function:
+    """A function of the program, with the defaults that it was defined with."""
+
+    node: ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda
+    scope: RunScope
+    defaults: dict[str, object]
+    owner: Class | None = None
+    kind: str = ""
+    """The decorator that says how it is read of an object: property, staticmethod, classmethod."""
+    is_context: bool = False
+    """Whether what it gives is a context manager, which runs it when it is entered."""
+    attributes: dict[str, object] = field(default_factory=dict)
+
+    @property
+    def name(self) -> str:
+        """As it is defined."""
+        return getattr(self.node, "name", "<lambda>")
+
+
+@dataclass(eq=False)
+class BoundCall:
+    """A function of the program with its first argument, or a partial application of anything."""
+
+    function: object
+    args: tuple[object, ...]
+    keywords: dict[str, object] = field(default_factory=dict)
+
+
+@dataclass(eq=False)
+class Suspended:
+    """The call of a function that is a context manager: it runs when it is entered, around what is in it."""
+
+    function: Function
+    args: list[Any]
+    keywords: dict[str, Any]
+    node: ast.Call
+
+
+class Turns(list[Any]):
+    """What a generator or `iter` gives, of which `next` takes one after the other."""
+
+    __hash__ = object.__hash__  # type: ignore[assignment]
+    taken = 0
+
+
+class Defaulting(dict[Any, Any]):
+    """A dictionary that makes what it lacks."""
+
+    __hash__ = object.__hash__  # type: ignore[assignment]
+
+    def __init__(self, make: Callable[[], object]) -> None:
+        """By a function without arguments."""
+        super().__init__()
+        self.make = make
+
+    def missing(self, key: Any) -> object:
+        """Make an entry."""
+        self[key] = self.make()
+        return self[key]
+
+
+@dataclass(eq=False)
+class Native:
+    """What Python or a library does, as a function of this interpreter: of positional and named arguments."""
+
+    name: str
+    call: Callable[..., object]
+
+
+_IS_PLAIN = re.compile(r"builtins\.object|abc\.ABC|typing\.(Generic|Protocol|NamedTuple)")
+"""The bases that have nothing of their own."""
+
+
+@dataclass(eq=False)
+class Class:
+    """A class of the program, with what it is derived from."""
+
+    node: ast.ClassDef
+    scope: RunScope
+    bases: tuple[object, ...]
+    fields: dict[str, object] = field(default_factory=dict)
+    is_record: bool = False
+    """Whether its annotated fields are the parameters of its constructor."""
+    _above: list[Class] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        """Put what is above it in order, of several ways to a class the last one."""
+        lines = [other for each in self.bases if isinstance(each, Class) for other in each.line()]
+        self._above = list(dict.fromkeys(reversed(lines)))[::-1]
+
+    def line(self) -> list[Class]:
+        """Itself and the program's classes above it, in the order in which attributes are looked for."""
+        return [self, *self._above]
+
+    def library_base(self) -> str | None:
+        """The name of the first class of a library that it is derived from."""
+        for each in self.line():
+            for base in each.bases:
+                if isinstance(base, Native):
+                    return f"builtins.{base.name}"
+                if isinstance(base, Symbol) and base.name and not _IS_PLAIN.match(base.name):
+                    return base.name
+        return None
+
+    @property
+    def is_tuple(self) -> bool:
+        """Whether its objects are tuples of their fields."""
+        bases = (base for each in self.line() for base in each.bases)
+        return any(isinstance(each, Symbol) and each.name == "typing.NamedTuple" for each in bases)
+
+    def find(self, name: str) -> object | None:
+        """What the class or one above it has of this name."""
+        return next((each.fields[name] for each in self.line() if name in each.fields), None)
+
+
+@dataclass(eq=False)
+class Object:
+    """An object of a class of the program; `native` is what of Python or a library is in it."""
+
+    kind: Class
+    attributes: dict[str, Any] = field(default_factory=dict)
+    native: object = None
+
+
+class DottedEntries(dict[str, Any]):
+    """A configuration: entries that are attributes as well, as of a Namespace or an AttrDict."""
+
+    __hash__ = object.__hash__  # type: ignore[assignment]
+
+
+class Raised(Exception):
+    """An exception of the program: the last names of its class and of those above it in the program."""
+
+    def __init__(self, name: str, node: ast.AST | None = None, above: tuple[str, ...] = ()) -> None:
+        """Raised at a place, where that is known."""
+        super().__init__(name)
+        self.name, self.node, self.above = name, node, above
+
+
+class ProcessEnded(Exception):
+    """The end of the process, by sys.exit or a refusal of its words."""
+
+    def __init__(self, why: str = "") -> None:
+        """With the refusal, where there is one."""
+        super().__init__(why)
+        self.why = why
+
+
+class FunctionLeft(Exception):
+    """The end of a function."""
+
+    def __init__(self, value: object) -> None:
+        """With its result."""
+        super().__init__()
+        self.value = value
+
+
+class LoopLeft(Exception):
+    """A break."""
+
+
+class TurnEnded(Exception):
+    """A continue."""
+
+
+class OutOfSteps(Exception):
+    """More steps than a run may have."""
+
+
+def is_known(value: object) -> bool:
+    """Whether all of a value is known: a number, a text, a switch, or a plain tuple of them."""
+    if isinstance(value, str):
+        return OPEN not in value and OWN not in value
+    if isinstance(value, PurePosixPath):
+        return is_known(str(value))
+    if isinstance(value, tuple):
+        return all(isinstance(each, SCALARS) and is_known(each) for each in value)
+    return isinstance(value, SCALARS)
+
+
+def text_of(value: object) -> str:
+    """A value within a text: as Python writes it, or what stands for an open one."""
+    if isinstance(value, Symbol):
+        return OWN if value.is_own else OPEN
+    return str(value) if isinstance(value, SCALARS) else OPEN
+
+
+def bounded(value: object) -> object:
+    """A value, or something unknown where it has grown too large to calculate with."""
+    if isinstance(value, int) and value.bit_length() > _MOST_BITS:
+        return Symbol()
+    if isinstance(value, PurePosixPath) and len(value.parts) > MOST_CHARACTERS // 2:
+        return Symbol()
+    if isinstance(value, str | bytes) and len(value) > MOST_CHARACTERS:
+        return Symbol()
+    if isinstance(value, list | tuple | dict | set) and len(value) > MOST_ITEMS:
+        return Symbol()
+    return value
+
+
+def truth_of(value: object) -> bool | None:
+    """Whether a value is true, None where nobody can tell."""
+    if isinstance(value, Symbol):
+        return None
+    if isinstance(value, str) and not is_known(value):
+        return True if value.strip(OPEN + OWN) else None
+    if isinstance(value, OpenDictionary) and not value:
+        return None
+    if isinstance(value, (*SCALARS, list, tuple, dict, set, frozenset, range)):
+        return bool(value)
+    if isinstance(value, Object):
+        if isinstance(value.native, list | dict):
+            return bool(value.native)
+        return True if value.native is None else None
+    return True
+
+
+@dataclass(eq=False)
+class Super:
+    """What `super()` gives: the classes behind one in the line of an object's class."""
+
+    behind: Class
+    owner: object
+
+
+@dataclass(eq=False)
+class OpenedFile:
+    """An open file, by its name."""
+
+    name: str
+    mode: str = "r"
+
+
+class OpenDictionary(dict[str, Any]):
+    """A dictionary with others in it that nobody knows, as of `{**settings, **unknown}`; or what a call is
+    given by such a one."""
+
+    __hash__ = object.__hash__  # type: ignore[assignment]
+
+    def holds(self, key: str) -> bool | None:
+        """Nobody can tell whether it has what it is not known to have."""
+        return None
+
+
+class Environ(dict[str, Any]):
+    """The environment of a process: what its launcher and its job set, and what it sets itself."""
+
+    __hash__ = object.__hash__  # type: ignore[assignment]
+
+    def holds(self, key: str) -> bool | None:
+        """Whether a variable is set that is not among the known ones."""
+        is_open = SET_ANYWAY.fullmatch(key) and not key.startswith(("OMPI_", "MASTER_"))
+        return None if is_open else False

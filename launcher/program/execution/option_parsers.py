@@ -1,0 +1,250 @@
+"""The parsers of options of a program that is run on its syntax tree, with the words that a job gives it."""
+
+from __future__ import annotations
+
+import argparse
+from typing import Any
+
+from launcher.program.execution.objects import (
+    STARS,
+    BoundCall,
+    CallMade,
+    Class,
+    DottedEntries,
+    Native,
+    Object,
+    ProcessEnded,
+    Symbol,
+    is_known,
+    truth_of,
+)
+from launcher.program.execution.process import Process
+
+_ACTIONS = frozenset(
+    ["store", "store_true", "store_false", "store_const", "append", "append_const", "extend", "count"]
+)
+_TYPES = {"int": int, "float": float, "str": str, "bool": bool}
+_KEPT = ("default", "nargs", "required", "dest", "const", "choices")
+
+
+class _Refused(ValueError):
+    pass
+
+
+class _QuietParser(argparse.ArgumentParser):
+    """A parser that prints nothing, and raises what it would exit with."""
+
+    def error(self, message: str) -> Any:
+        """Refuse the words."""
+        raise _Refused(message)
+
+    def exit(self, status: int = 0, message: str | None = None) -> Any:
+        """Refuse to go on."""
+        raise _Refused(message or "")
+
+    def print_help(self, file: Any = None) -> None:
+        """Nothing is printed."""
+
+
+class OptionParser:
+    """A parser that a program makes."""
+
+    def __init__(self, run: Process, target: Any = None) -> None:
+        """Of a group of another one where there is a target."""
+        self.run = run
+        self.target = target if target is not None else _QuietParser(add_help=False, allow_abbrev=True)
+
+    def member(self, name: str) -> object:
+        """A method of the parser."""
+        call = getattr(self, f"_{name}", None)
+        return Symbol() if call is None else Native(name, call)
+
+    def _add_argument(self, *flags: Any, **given: Any) -> object:
+        names = [each for each in flags if isinstance(each, str) and is_known(each)]
+        options = {
+            key: value for key, value in given.items() if key in _KEPT and not isinstance(value, Symbol)
+        }
+        action = given.get("action", "store")
+        if not isinstance(action, str):
+            boolean = getattr(action, "name", "").endswith("BooleanOptionalAction")
+            options["action"] = argparse.BooleanOptionalAction if boolean else "store"
+        elif action in _ACTIONS:
+            options["action"] = action
+        if options.get("action", "store") in ("store", "append", "extend"):
+            options["type"] = self._type(given.get("type"))
+        if isinstance(options.get("choices"), dict):
+            options["choices"] = list(options["choices"])
+        if given.get("dest") and not isinstance(given["dest"], str):
+            options.pop("dest")
+        if names and not names[0].startswith("-"):
+            options["nargs"] = {"+": "*"}.get(options.get("nargs", "?"), options.get("nargs", "?"))
+            options.setdefault("default", Symbol())
+            options.pop("required", None)
+        elif options.pop("required", False):
+            # What the job leaves out is another rule's: here it is open.
+            options.setdefault("default", Symbol())
+        try:
+            self.target.add_argument(*names, **options)
+        except (argparse.ArgumentError, TypeError, ValueError):
+            return Symbol()
+        return Symbol()
+
+    def _type(self, kind: Any) -> Any:
+        if isinstance(kind, Native):
+            return _TYPES.get(kind.name, str)
+        if kind is None or isinstance(kind, Symbol):
+            return str
+        return lambda text: self.run.call(kind, [text], {}, self.run.at)
+
+    def _add_argument_group(self, *_: Any, **__: Any) -> object:
+        return OptionParser(self.run, self.target.add_argument_group())
+
+    def _add_mutually_exclusive_group(self, *_: Any, **__: Any) -> object:
+        return OptionParser(self.run, self.target.add_mutually_exclusive_group())
+
+    def _add_subparsers(self, *_: Any, **given: Any) -> object:
+        dest = given.get("dest")
+        return Subcommands(self.run, self.target.add_subparsers(**({"dest": dest} if dest else {})))
+
+    def _set_defaults(self, **given: Any) -> object:
+        if STARS in given:  # Whatever has a default may have another one.
+            for action in self.target._actions:
+                action.default = Symbol()
+        self.target.set_defaults(**{name: each for name, each in given.items() if name != STARS})
+        return None
+
+    def _get_default(self, name: str) -> object:
+        return self.target.get_default(name)
+
+    def _parse_args(self, words: Any = None, namespace: Any = None, **_: Any) -> object:
+        return self._parsed(words)[0]
+
+    def _parse_known_args(self, words: Any = None, namespace: Any = None, **_: Any) -> object:
+        found, rest = self._parsed(words)
+        return (found, rest)
+
+    def _parsed(self, words: Any) -> tuple[DottedEntries, list[str]]:
+        given = list(self.run.words) if words is None else words
+        if not isinstance(given, list) or not all(map(is_known, given)):
+            given = list(self.run.words)
+        try:
+            found, rest = self.target.parse_known_args([str(each) for each in given])
+        except _Refused as error:
+            raise ProcessEnded(str(error)) from None
+        return DottedEntries(vars(found)), rest
+
+
+class Subcommands:
+    """The commands of a parser, each with a parser of its own."""
+
+    def __init__(self, run: Process, target: Any) -> None:
+        """Of what Python's own parser made of them."""
+        self.run, self.target = run, target
+
+    def member(self, name: str) -> object:
+        """A method of the commands."""
+        return Native(name, self._add_parser) if name == "add_parser" else Symbol()
+
+    def _add_parser(self, name: Any, **given: Any) -> object:
+        if not isinstance(name, str) or not is_known(name):
+            return Symbol()
+        aliases = [each for each in given.get("aliases", ()) if isinstance(each, str)]
+        try:
+            target = self.target.add_parser(name, aliases=aliases, add_help=False)
+        except argparse.ArgumentError:  # There is one of this name.
+            return Symbol()
+        made = OptionParser(self.run, target)
+        _take_over(made, given.get("parents"))
+        return made
+
+
+def _take_over(made: OptionParser, parents: Any) -> None:
+    """Give a parser the options of its parents."""
+    for each in parents if isinstance(parents, list | tuple) else ():
+        if isinstance(each, OptionParser):
+            for action in each.target._actions:
+                made.target._add_action(action)
+            made.target._defaults.update(each.target._defaults)
+
+
+def _parser_made(run: Process, event: CallMade) -> object:
+    made = OptionParser(run)
+    _take_over(made, event.keywords.get("parents"))
+    return made
+
+
+def _of_parser(name: str) -> Any:
+    def read(run: Process, owner: Any) -> object:
+        return owner.member(name) if isinstance(owner, OptionParser | Subcommands) else Symbol()
+
+    return read
+
+
+def _dataclass_parser(run: Process, event: CallMade) -> object:
+    made = Symbol(f"{event.name}()", event)
+    kinds = event.args[0] if event.args else event.keywords.get("dataclass_types")
+    listed = list(kinds) if isinstance(kinds, list | tuple) else [kinds]
+
+    def parse(*_: Any, **__: Any) -> object:
+        found = tuple(
+            _filled(run, each, event) if isinstance(each, Class) else Symbol(_made_name(each))
+            for each in listed
+        )
+        return found
+
+    for name in ("parse_args_into_dataclasses", "parse_args_and_config"):
+        made.attributes[name] = Native(name, parse)
+    made.attributes["parse_args"] = Native("parse_args", lambda *_, **__: parse()[0])  # type: ignore[index]
+    return made
+
+
+def _made_name(kind: object) -> str:
+    return f"{kind.name}()" if isinstance(kind, Symbol) and kind.name else ""
+
+
+def _filled(run: Process, kind: Class, event: CallMade) -> object:
+    made = run.call(kind, [], {}, event.node)
+    if isinstance(made, Object):
+        for word, following in zip(run.words, [*run.words[1:], ""], strict=True):
+            option, equals, value = word.lstrip("-").replace("-", "_").partition("=")
+            if word.startswith("--") and option in made.attributes:
+                made.attributes[option] = _like(made.attributes[option], value if equals else following)
+    return made
+
+
+def _like(default: object, text: str) -> object:
+    try:
+        if isinstance(default, bool):
+            return text.lower() in ("", "true", "1", "yes")
+        return type(default)(text) if isinstance(default, int | float) else text
+    except ValueError:
+        return text
+
+
+def _option_of_click(run: Process, decorator: Symbol, made: object) -> object:
+    """A function with what an option of click is without words that give it."""
+    event = decorator.made_by
+    names = [] if event is None else [each for each in event.args if isinstance(each, str)]
+    long = next((each for each in names if each.startswith("--")), names[0] if names else "")
+    name = next((each for each in names[1:] if not each.startswith("-")), long.split("/")[0].lstrip("-"))
+    words = [each for each in run.words if each.startswith(long.split("/")[0])]
+    value = None if event is None else event.keywords.get("default", Symbol())
+    if event is not None and truth_of(event.keywords.get("is_flag", False)):
+        value = event.keywords.get("default", False)
+    if words:
+        value = words[-1].partition("=")[2] or Symbol()
+    return BoundCall(made, (), {name.replace("-", "_"): value})
+
+
+_METHODS = (
+    *("add_argument", "add_argument_group", "add_mutually_exclusive_group", "set_defaults", "get_default"),
+    *("parse_args", "parse_known_args", "add_subparsers", "add_parser"),
+)
+
+PARSER_MODELS: dict[str, Any] = {
+    "argparse.ArgumentParser": _parser_made,
+    "argparse.ArgumentParser:": lambda run, args, keywords: OptionParser(run),
+    "transformers.HfArgumentParser": _dataclass_parser,
+    "@click.option": _option_of_click,
+    **{f".{name}": _of_parser(name) for name in _METHODS},
+}

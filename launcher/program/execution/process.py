@@ -1,0 +1,50 @@
+"""What the models of Python's library and of others may ask and change of the process that runs a program."""
+
+from __future__ import annotations
+
+import ast
+from abc import abstractmethod
+from collections.abc import Callable
+from typing import Any
+
+from launcher.program.execution.objects import CallMade, Environ, Module, OpenedFile, RankWorld
+from launcher.program.execution.statements import Statements
+
+
+class Process(Statements):
+    """One of the ranks of a job: who it is, what it is told, and what it has made of itself."""
+
+    def __init__(self, world: RankWorld, documents: Callable[[str | None], Any]) -> None:
+        """As one rank of a world. `documents` reads configuration files of the program by their names."""
+        super().__init__()
+        self.world, self.documents = world, documents
+        self.words = world.words
+        self.environ = Environ(world.environment)
+        self.group: CallMade | None = None
+        """What made the process group, once there is one."""
+        self.device: object = 0
+        self.opened: OpenedFile | None = None
+        """The file that was opened last to be read."""
+
+    @abstractmethod
+    def module(self, name: str) -> Module | None:
+        """A module of the program, run when it is first imported."""
+
+    @abstractmethod
+    def imported(self, name: str, node: ast.AST) -> object:
+        """What an import gives: a module of the program, or the name of a library."""
+
+    @abstractmethod
+    def record(
+        self,
+        name: str,
+        args: tuple[Any, ...],
+        node: ast.Call,
+        keywords: dict[str, Any] | None = None,
+        owner: object = None,
+    ) -> CallMade:
+        """Keep that something of a library was called, or that a variable of the environment was set."""
+
+    @abstractmethod
+    def set_attribute(self, owner: Any, name: str, value: object) -> None:
+        """Give an attribute of anything a value."""

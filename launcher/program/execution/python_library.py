@@ -1,0 +1,553 @@
+"""What the functions of Python's library give, to a program that is run on its syntax tree."""
+
+from __future__ import annotations
+
+import json
+import posixpath
+import re
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from dataclasses import replace
+from pathlib import PurePosixPath
+from typing import Any
+
+from launcher.program.execution.expressions import chosen, format_value
+from launcher.program.execution.objects import (
+    MOST_CHARACTERS,
+    MOST_ITEMS,
+    OPEN,
+    OWN,
+    BoundCall,
+    CallMade,
+    Defaulting,
+    DottedEntries,
+    Environ,
+    Function,
+    Native,
+    Object,
+    OpenDictionary,
+    OpenedFile,
+    Suspended,
+    Symbol,
+    is_known,
+    text_of,
+)
+from launcher.program.execution.process import Process
+from launcher.program.execution.python_functions import (
+    dictionary_of,
+    end_of_process,
+    items_of,
+    open_file,
+    sorted_items,
+)
+
+Model = Callable[..., Any]
+CODE_FOLDER = "/opt/ml/code"
+"""Where a job's code lies, and where it is started."""
+
+
+def document_of(run: Process, name: object) -> Any:
+    """What a configuration file of the program holds; without a name, of the only one beside it."""
+    known = isinstance(name, str) and name != "" and is_known(name)
+    found = run.documents(str(name).removeprefix(f"{CODE_FOLDER}/") if known else None)
+    return Symbol() if found is None else found
+
+
+def record_of(value: Any, depth: int = 8) -> Any:
+    """A configuration of entries that are attributes as well, with those in it."""
+    if isinstance(value, dict) and depth:
+        return DottedEntries({key: record_of(each, depth - 1) for key, each in value.items()})
+    return value
+
+
+def _document_read(run: Process, event: CallMade) -> object:
+    """What a reader of JSON or YAML gives of an open file, or of the text of one."""
+    given = event.args[0] if event.args else None
+    if isinstance(given, str) and given and is_known(given):
+        return _parsed_text(given)
+    file = given.owner if isinstance(given, Symbol) else given
+    if not isinstance(file, OpenedFile) and (isinstance(given, Symbol) or not is_known(given)):
+        file = run.opened  # A text that was put together of its lines.
+    return document_of(run, file.name) if isinstance(file, OpenedFile) else Symbol()
+
+
+def _parsed_text(text: str) -> Any:
+    """What a text holds that is JSON, such as the names of the hosts."""
+    with suppress(ValueError, RecursionError):
+        return json.loads(text)
+    return Symbol()
+
+
+def _configuration_loaded(run: Process, event: CallMade) -> object:
+    name = event.args[0] if event.args else None
+    return record_of(document_of(run, name.name if isinstance(name, OpenedFile) else text_of(name)))
+
+
+def _configuration_made(run: Process, event: CallMade) -> object:
+    given = event.args[0] if event.args else {}
+    if isinstance(given, Object):
+        return DottedEntries(given.attributes)
+    if isinstance(event.keywords, OpenDictionary):
+        return Symbol(f"{event.name}()", event)
+    return (
+        record_of({**given, **event.keywords})
+        if isinstance(given, dict)
+        else Symbol("omegaconf.DictConfig()")
+    )
+
+
+def _configurations_merged(run: Process, event: CallMade) -> object:
+    found = DottedEntries()
+    for each in event.args:
+        if isinstance(each, dict):
+            _merge(found, each)
+    return found
+
+
+def _words_as_configuration(run: Process, event: CallMade) -> object:
+    """The words of the command line as entries: `train.folder=/fsx`."""
+    found = DottedEntries()
+    for word in run.words:
+        keys, _, value = word.lstrip("-").partition("=")
+        *above, last = keys.split(".")
+        inner: dict[str, Any] = found
+        for each in above:
+            inner = inner.setdefault(each, DottedEntries())
+        inner[last] = value
+    return found
+
+
+def _merge(into: dict[str, Any], other: Mapping[str, Any]) -> None:
+    for key, value in other.items():
+        if isinstance(value, dict) and isinstance(into.get(key), dict):
+            _merge(into[key], value)
+        else:
+            into[key] = record_of(value)
+
+
+def _merged_from_file(run: Process, owner: Any) -> object:
+    def merge(name: Any) -> None:
+        found = document_of(run, text_of(name))
+        if isinstance(owner, dict) and isinstance(found, dict):
+            _merge(owner, found)
+        elif isinstance(owner, dict):  # What it holds afterwards nobody knows.
+            owner.update(dict.fromkeys(owner, Symbol()))
+
+    return Native("merge_from_file", merge)
+
+
+# Methods of Python's own values.
+
+
+_PLAIN_METHODS = {
+    str: frozenset(
+        [
+            "lower",
+            "upper",
+            "strip",
+            "lstrip",
+            "rstrip",
+            "split",
+            "rsplit",
+            "join",
+            "replace",
+            "startswith",
+            "endswith",
+            "find",
+            "count",
+            "partition",
+            "rpartition",
+            "title",
+            "capitalize",
+            "isdigit",
+            "splitlines",
+            "removeprefix",
+            "removesuffix",
+            "isalpha",
+            "isidentifier",
+        ]
+    ),
+    list: frozenset(
+        ["append", "extend", "insert", "pop", "remove", "index", "reverse", "copy", "clear", "count", "sort"]
+    ),
+    dict: frozenset(["get", "items", "keys", "values", "update", "pop", "setdefault", "copy", "clear"]),
+    set: frozenset(["add", "update", "discard", "remove", "union", "intersection", "difference", "copy"]),
+    tuple: frozenset({"index", "count"}),
+}
+_UNDECIDED = frozenset(
+    {"startswith", "endswith", "find", "count", "isdigit", "isalpha", "isidentifier", "index"}
+)
+
+
+def _method(name: str) -> Model:
+    def read(run: Process, owner: Any) -> object:
+        kind = next((each for each in _PLAIN_METHODS if isinstance(owner, each)), None)
+        if kind is None or name not in _PLAIN_METHODS[kind]:
+            return Symbol()
+        return Native(name, lambda *args, **keywords: _apply(run, owner, name, args, keywords))
+
+    return read
+
+
+def _apply(run: Process, owner: Any, name: str, args: tuple[Any, ...], keywords: dict[str, Any]) -> object:
+    if name == "sort":
+        owner[:] = sorted_items(run, owner, keywords.get("key"), keywords.get("reverse", False))
+        return None
+    if isinstance(owner, str):
+        if name == "join":
+            items = items_of(run, args[0]) if args else []
+            return owner.join(map(text_of, items)) if run.is_countable(args[0]) else OPEN
+        if not is_known(owner) and name in _UNDECIDED:
+            return Symbol()
+        if not all(is_known(each) for each in args if not isinstance(each, tuple)):
+            return Symbol() if name in _UNDECIDED else OPEN
+    if isinstance(owner, Environ) and name in ("get", "setdefault") and args and args[0] not in owner:
+        there = owner.holds(args[0]) if isinstance(args[0], str) else None
+        default = args[1] if len(args) > 1 else keywords.get("default")
+        if name == "setdefault":
+            owner[args[0]] = default if there is False else Symbol()
+        return default if there is False else Symbol()
+    if isinstance(owner, dict):
+        if name in ("items", "keys", "values"):
+            found = list(getattr(owner, name)())
+            return Symbol(owner=found) if isinstance(owner, OpenDictionary) else found
+        if name == "update":
+            given = {**(args[0] if args and isinstance(args[0], dict) else {}), **keywords}
+            if isinstance(owner, Environ):
+                _keep_variables(run, given, args)
+            owner.update(given)
+            return None
+        if isinstance(owner, OpenDictionary) and name in ("get", "pop") and args and args[0] not in owner:
+            return Symbol()
+        if args and not is_known(args[0]):
+            return chosen([*owner.values(), *args[1:]]) if name == "get" else Symbol()
+        if name == "get" and args and isinstance(args[0], str):
+            run.keys.add(args[0])
+        if name == "pop" and args and args[0] not in owner:
+            if len(args) > 1:
+                return args[1]
+            return run.fail("KeyError")
+        if name == "copy":
+            return type(owner)(owner)
+    if isinstance(owner, list) and name in ("extend", "append") and len(owner) > MOST_ITEMS:
+        return None
+    if isinstance(owner, list) and name == "extend":
+        owner.extend(items_of(run, args[0])[:MOST_ITEMS] if args else [])
+        return None
+    if isinstance(owner, list) and name in ("remove", "index", "count") and not all(map(is_known, owner)):
+        return Symbol()
+    return getattr(owner, name)(*args, **keywords)
+
+
+def _keep_variables(run: Process, given: Mapping[str, object], args: tuple[Any, ...]) -> None:
+    """Keep which variables are set; of those that nobody knows, that there are some."""
+    if args and not isinstance(args[0], dict):
+        run.record("os.environ.update", args, run.at)
+    for name, value in given.items():
+        run.record("os.environ.__setitem__", (name, value), run.at)
+
+
+def _format(run: Process, owner: Any) -> object:
+    """What `format` makes of a text whose parts are numbered, named or in order."""
+
+    def put_in(*args: Any, **keywords: Any) -> object:
+        if not isinstance(owner, str):
+            return Symbol()
+        number = -1
+
+        def part(found: re.Match[str]) -> str:
+            nonlocal number
+            key, form = found["key"], found["form"] or ""
+            number += not key
+            place = key if key else str(number)
+            if place.isdigit():
+                return format_value(args[int(place)], form) if int(place) < len(args) else OPEN
+            first, *rest = re.split(r"[.\[]", place)
+            value = keywords.get(first, Symbol())
+            for each in rest:
+                value = run.attribute(value, each.rstrip("]"), run.at)
+            return format_value(value, form)
+
+        return re.sub(r"\{(?P<key>[^{}:!]{0,80})(?:![rsa])?(?::(?P<form>[^{}]{0,20}))?\}", part, owner)[
+            :MOST_CHARACTERS
+        ]
+
+    return Native("format", put_in)
+
+
+# The file system.
+
+
+def _joined_path(run: Process, event: CallMade) -> object:
+    # An option that a job leaves out is None, where the program would end, and another value in its own jobs.
+    parts = [OPEN if each is None else text_of(each) for each in event.args]
+    return posixpath.join(*parts) if parts else Symbol()
+
+
+def _by_path(change: Callable[[str], Any]) -> Model:
+    def model(run: Process, event: CallMade) -> object:
+        given = event.args[0] if event.args else Symbol()
+        return Symbol() if isinstance(given, Symbol) else change(text_of(given))
+
+    return model
+
+
+def _is_there(run: Process, event: CallMade) -> object:
+    given = event.args[0] if event.args else Symbol()
+    return False if given == "" else Symbol()
+
+
+def _absolute(text: str) -> str:
+    return posixpath.normpath(posixpath.join(CODE_FOLDER, text))
+
+
+def _path_made(run: Process, event: CallMade) -> object:
+    return PurePosixPath(*(text_of(each) for each in event.args))
+
+
+_PATH_ATTRIBUTES = ("name", "stem", "suffix", "parent", "parents")
+
+
+def _of_path(name: str) -> Model:
+    def read(run: Process, owner: Any) -> object:
+        if not isinstance(owner, PurePosixPath):
+            return Symbol()
+        if name in _PATH_ATTRIBUTES:
+            return list(owner.parents) if name == "parents" else getattr(owner, name)
+        return Native(name, lambda *args, **keywords: _path_method(run, owner, name, args))
+
+    return read
+
+
+def _path_method(run: Process, owner: PurePosixPath, name: str, args: tuple[Any, ...]) -> object:
+    texts = [text_of(each) for each in args]
+    match name:
+        case "joinpath":
+            return owner.joinpath(*texts)
+        case "with_suffix" | "with_name":
+            return getattr(owner, name)(*texts)
+        case "resolve" | "absolute":
+            return PurePosixPath(_absolute(str(owner)))
+        case "expanduser":
+            return PurePosixPath(_home(str(owner)))
+        case "as_posix":
+            return str(owner)
+        case "open":
+            return open_file(run, owner, *args[:1])
+        case "read_text":
+            return Symbol(owner=OpenedFile(str(owner)))
+    return Symbol()
+
+
+def _home(text: str) -> str:
+    return "/root" + text[1:] if text.startswith("~") else text
+
+
+def _read(run: Process, owner: Any) -> object:
+    return Native("read", lambda *_: Symbol(owner=owner))
+
+
+# The rest of the library.
+
+
+def _partial(run: Process, event: CallMade) -> object:
+    return BoundCall(event.args[0], event.args[1:], event.keywords) if event.args else Symbol()
+
+
+def _descriptor(kind: str) -> Model:
+    """A function of a class that is read of its objects as by a decorator: `size = property(count)`."""
+
+    def model(run: Process, event: CallMade) -> object:
+        given = event.args[0] if event.args else None
+        return replace(given, kind=kind) if isinstance(given, Function) else NotImplemented
+
+    return model
+
+
+def _first(run: Process, event: CallMade) -> object:
+    """What was given, as of a coroutine, which has run where it was called."""
+    return event.args[0] if event.args else Symbol()
+
+
+def _reduced(run: Process, event: CallMade) -> object:
+    if len(event.args) < 2 or not run.is_countable(event.args[1]):
+        return Symbol()
+    function, items = event.args[0], [*event.args[2:3], *items_of(run, event.args[1])]
+    found = items[0] if items else Symbol()
+    for each in items[1:]:
+        found = run.call(function, [found, each], {}, event.node)
+    return found
+
+
+def _entered(run: Process, event: CallMade) -> object:
+    """What a context manager gives that a stack of them enters."""
+    given = event.args[0] if event.args else None
+    if isinstance(given, Object):
+        found = run.call_method(given, "__enter__", [], event.node)
+        return given if found is NotImplemented else found
+    entered: list[object] = []
+    if isinstance(given, Suspended):
+        run.enter(given, entered.append)
+    return entered[0] if entered else given
+
+
+def _replaced(run: Process, event: CallMade) -> object:
+    given = event.args[0] if event.args else None
+    if not isinstance(given, Object):
+        return Symbol()
+    kept = given.attributes
+    if isinstance(event.keywords, OpenDictionary):
+        kept = dict.fromkeys(kept, Symbol())
+    return Object(given.kind, {**kept, **event.keywords}, given.native)
+
+
+def _defaulting(run: Process, event: CallMade) -> object:
+    factory = event.args[0] if event.args else None
+    return Symbol() if factory is None else Defaulting(lambda: run.call(factory, [], {}, event.node))
+
+
+def _own_dictionary(run: Process, args: list[Any], keywords: dict[str, Any]) -> object:
+    found = dictionary_of(tuple(args), keywords)
+    return DottedEntries(found) if isinstance(found, dict) else DottedEntries(keywords)
+
+
+def _own_list(run: Process, args: list[Any], keywords: dict[str, Any]) -> object:
+    return items_of(run, args[0]) if args and run.is_countable(args[0]) else []
+
+
+def _field(run: Process, event: CallMade) -> object:
+    factory = event.keywords.get("default_factory")
+    if factory is None:
+        return event.keywords.get("default", Symbol())
+    return BoundCall(factory, (), {"*field": True})
+
+
+def _as_dictionary(run: Process, event: CallMade) -> object:
+    given = event.args[0] if event.args else None
+    if isinstance(given, Object):
+        return dict(given.attributes)
+    return given if isinstance(given, dict) else Symbol()
+
+
+def _copied(run: Process, event: CallMade) -> object:
+    given = event.args[0] if event.args else Symbol()
+    return type(given)(given) if isinstance(given, dict | list) and type(given) in _COPIED else given
+
+
+_COPIED = (dict, list, DottedEntries)
+
+
+def _import_module(run: Process, event: CallMade) -> object:
+    name = event.args[0] if event.args else None
+    known = name if isinstance(name, str) and is_known(name) else None
+    return Symbol() if known is None else run.imported(known, event.node)
+
+
+def _exits(run: Process, event: CallMade) -> object:
+    return end_of_process(run, *event.args)
+
+
+def _environ(run: Process, owner: object) -> object:
+    return run.environ
+
+
+def _get_variable(run: Process, event: CallMade) -> object:
+    return _apply(run, run.environ, "get", event.args, event.keywords)
+
+
+def _own(run: Process, event: CallMade) -> object:
+    return Symbol(f"{event.name}()", event, is_own=True)
+
+
+_OWN_CALLS = (
+    *("time.time", "time.strftime", "time.time_ns", "datetime.datetime.now", "datetime.datetime.today"),
+    *(
+        "datetime.now",
+        "datetime.datetime.utcnow",
+        "uuid.uuid4",
+        "uuid.uuid1",
+        "os.getpid",
+        "socket.gethostname",
+    ),
+    *("random.random", "random.randint", "random.choice", "os.urandom"),
+    *("platform.node", "secrets.token_hex"),
+)
+_RECORDS = (
+    *("types.SimpleNamespace", "argparse.Namespace", "easydict.EasyDict", "addict.Dict", "munch.Munch"),
+    *("ml_collections.ConfigDict", "ml_collections.config_dict.ConfigDict", "omegaconf.OmegaConf.create"),
+    *(
+        "yacs.config.CfgNode",
+        "fvcore.common.config.CfgNode",
+        "munch.munchify",
+        "box.Box",
+        "attrdict.AttrDict",
+    ),
+    *("omegaconf.OmegaConf.structured", "omegaconf.DictConfig", "collections.OrderedDict"),
+)
+
+PYTHON_MODELS: dict[str, Model] = {
+    "os.environ=": _environ,
+    "os.getenv": _get_variable,
+    "os.path.join": _joined_path,
+    "os.path.basename": _by_path(posixpath.basename),
+    "os.path.dirname": _by_path(posixpath.dirname),
+    "os.path.abspath": _by_path(_absolute),
+    "os.path.realpath": _by_path(_absolute),
+    "os.path.normpath": _by_path(posixpath.normpath),
+    "os.path.relpath": _by_path(lambda text: posixpath.relpath(_absolute(text), CODE_FOLDER)),
+    "os.path.expanduser": _by_path(_home),
+    "os.path.splitext": _by_path(lambda text: posixpath.splitext(text)),
+    "os.path.isabs": _by_path(posixpath.isabs),
+    "os.path.exists": _is_there,
+    "os.path.isfile": _is_there,
+    "os.path.isdir": _is_there,
+    "os.getcwd": lambda run, event: CODE_FOLDER,
+    "pathlib.Path": _path_made,
+    "pathlib.PurePath": _path_made,
+    "pathlib.Path.cwd": lambda run, event: PurePosixPath(CODE_FOLDER),
+    "pathlib.Path.home": lambda run, event: PurePosixPath("/root"),
+    "sys.argv=": lambda run, owner: ["train.py", *run.words],
+    "tempfile.gettempdir": lambda run, event: "/tmp",
+    "tempfile.mkdtemp": lambda run, event: f"{text_of(event.argument('dir', 2) or '/tmp')}/{OWN}",
+    "sys.exit": _exits,
+    "os._exit": _exits,
+    "io.open": lambda run, event: open_file(run, *event.args[:2]),
+    "json.loads": _document_read,
+    "json.load": _document_read,
+    "yaml.safe_load": _document_read,
+    "yaml.load": _document_read,
+    "yaml.full_load": _document_read,
+    "omegaconf.OmegaConf.load": _configuration_loaded,
+    "omegaconf.OmegaConf.merge": _configurations_merged,
+    "omegaconf.OmegaConf.from_cli": _words_as_configuration,
+    "omegaconf.OmegaConf.to_container": _as_dictionary,
+    "functools.partial": _partial,
+    "functools.reduce": _reduced,
+    "collections.defaultdict": _defaulting,
+    "dataclasses.replace": _replaced,
+    "contextlib.ExitStack().enter_context": _entered,
+    "contextlib.ExitStack.enter_context": _entered,
+    "asyncio.run": _first,
+    "dataclasses.field": _field,
+    "dataclasses.asdict": _as_dictionary,
+    "copy.copy": _copied,
+    "copy.deepcopy": _copied,
+    "importlib.import_module": _import_module,
+    **{f"builtins.{each}": _descriptor(each) for each in ("property", "staticmethod", "classmethod")},
+    "contextlib.nullcontext": lambda run, event: [event.args[0] if event.args else None],
+    **dict.fromkeys(_OWN_CALLS, _own),
+    **dict.fromkeys(_RECORDS, _configuration_made),
+    **{f".{name}": _method(name) for kind in _PLAIN_METHODS.values() for name in kind},
+    ".format": _format,
+    ".read": _read,
+    ".merge_from_file": _merged_from_file,
+    **{f".{name}": _of_path(name) for name in (*_PATH_ATTRIBUTES, "joinpath", "with_suffix", "with_name")},
+    **{
+        f".{name}": _of_path(name)
+        for name in ("resolve", "absolute", "expanduser", "as_posix", "open", "read_text")
+    },
+    ".clone": lambda run, owner: Native("clone", lambda: owner),
+    "builtins.dict:": _own_dictionary,
+    "collections.OrderedDict:": _own_dictionary,
+    "builtins.list:": _own_list,
+}

@@ -1,0 +1,118 @@
+"""A program run on its syntax tree as several ranks of one job, and what they called of libraries."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from launcher.program.execution.interpreter import ProgramRun
+from launcher.program.execution.objects import (
+    CallMade,
+    FunctionLeft,
+    LoopLeft,
+    OutOfSteps,
+    ProcessEnded,
+    Raised,
+    RankWorld,
+    TurnEnded,
+)
+from launcher.program.execution.option_parsers import PARSER_MODELS
+from launcher.program.execution.python_library import PYTHON_MODELS
+from launcher.program.execution.training_libraries import TRAINING_MODELS
+from launcher.program.program import Program
+from launcher.program.values import LIBRARY_TABLES
+
+_MODELS = {**PYTHON_MODELS, **PARSER_MODELS, **TRAINING_MODELS}
+
+
+@dataclass(eq=False)
+class RankRun:
+    """What one rank did: its calls of libraries in their order, and what ended it before its last statement.
+
+    It `is_whole` where it came to its end within the steps that a run may take. `lost` is how many calls were
+    made of what nobody knows. `group` is the call that made it one of several, `variables` its
+    environment at the end, `keys` the texts by which entries of what libraries gave
+    are read.
+    """
+
+    world: RankWorld
+    events: list[CallMade]
+    is_whole: bool
+    ended_by: Raised | ProcessEnded | None
+    lost: int
+    group: CallMade | None
+    variables: Mapping[str, object]
+    keys: frozenset[str]
+
+    def calls(self, *names: str) -> Iterator[CallMade]:
+        """Its calls of these names; `*.save` is a method or function of that last name, of whatever it is."""
+        exact = {each for each in names if not each.startswith("*.")}
+        lasts = {each[2:] for each in names if each.startswith("*.")}
+        for each in self.events:
+            if each.name in exact or each.name.rpartition(".")[2] in lasts:
+                yield each
+
+
+def run_rank(
+    program: Program, world: RankWorld, documents: Callable[[str | None], Any] = lambda name: None
+) -> RankRun:
+    """Run a program as one rank. `documents` reads its configuration files, each by its name."""
+    run = ProgramRun(program, _MODELS, world, documents)
+    run.watched = LIBRARY_TABLES["removed_names"]
+    whole, ended_by = True, None
+    try:
+        run.run_entry()
+    except (Raised, ProcessEnded) as end:
+        ended_by = end
+    except (FunctionLeft, LoopLeft, TurnEnded):
+        pass  # Outside of a function or loop, which Python itself refuses.
+    except (OutOfSteps, RecursionError):
+        whole = False
+    return RankRun(
+        world,
+        run.events,
+        whole,
+        run.raised or ended_by,
+        run.lost,
+        run.group,
+        run.environ,
+        frozenset(run.keys),
+    )
+
+
+def variables_of_torchrun(world_size: int, processes: int, rank: int, port: int = 29500) -> dict[str, str]:
+    """The variables that torchrun sets for one of its processes."""
+    return {
+        "RANK": str(rank),
+        "LOCAL_RANK": str(rank % processes),
+        "WORLD_SIZE": str(world_size),
+        "LOCAL_WORLD_SIZE": str(processes),
+        "GROUP_RANK": str(rank // processes),
+        "GROUP_WORLD_SIZE": str(world_size // processes),
+        "ROLE_RANK": str(rank),
+        "ROLE_WORLD_SIZE": str(world_size),
+        "ROLE_NAME": "default",
+        "TORCHELASTIC_RESTART_COUNT": "0",
+        "TORCHELASTIC_MAX_RESTARTS": "0",
+        "MASTER_ADDR": "algo-1",
+        "MASTER_PORT": str(port),
+        "TORCHELASTIC_RUN_ID": "none",
+    }
+
+
+def variables_of_service(hosts: int, host: int, devices: int, channels: list[str]) -> dict[str, str]:
+    """The variables that SageMaker sets for the processes of a host."""
+    names = [f"algo-{number + 1}" for number in range(hosts)]
+    return {
+        "SM_HOSTS": json.dumps(names),
+        "SM_CURRENT_HOST": names[host],
+        "SM_NUM_GPUS": str(devices),
+        "SM_MODEL_DIR": "/opt/ml/model",
+        "SM_OUTPUT_DATA_DIR": "/opt/ml/output/data",
+        "SM_OUTPUT_DIR": "/opt/ml/output",
+        "SM_INPUT_DIR": "/opt/ml/input",
+        "SM_CHANNELS": json.dumps(channels),
+        **{f"SM_CHANNEL_{each.upper()}": f"/opt/ml/input/data/{each}" for each in channels},
+    }

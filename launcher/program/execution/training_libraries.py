@@ -1,0 +1,185 @@
+"""What the functions of training libraries give, to a program that is run on its syntax tree as one rank."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from launcher.program.execution.objects import CallMade, Function, Native, Symbol
+from launcher.program.execution.process import Process
+
+Model = Callable[..., Any]
+_BY_MPI = ("mpirun", "smddp_mpi")
+JOINING = (
+    *("torch.distributed.init_process_group", "deepspeed.init_distributed", "deepspeed.initialize"),
+    *(
+        "accelerate.Accelerator",
+        "accelerate.PartialState",
+        "horovod.torch.init",
+        "torch.distributed.init_device_mesh",
+    ),
+    *(
+        "torch.distributed.device_mesh.init_device_mesh",
+        "lightning.fabric.Fabric",
+        "lightning.pytorch.Trainer",
+    ),
+    *("transformers.TrainingArguments", "transformers.Trainer", "transformers.Seq2SeqTrainingArguments"),
+)
+"""What makes a process one of several, where its launcher tells it so."""
+
+
+def _joined(run: Process, event: CallMade) -> object:
+    run.group = run.group or event
+    return NotImplemented
+
+
+def _rank(run: Process, event: CallMade) -> object:
+    made = run.group
+    given = None if made is None else made.argument("rank", 4)
+    if (
+        made is not None
+        and made.name.endswith("init_process_group")
+        and isinstance(given, int)
+        and given >= 0
+    ):
+        return given
+    return run.world.rank
+
+
+def _size(run: Process, event: CallMade) -> object:
+    made = run.group
+    given = None if made is None else made.argument("world_size", 3)
+    if made is not None and made.name.endswith("init_process_group") and isinstance(given, int) and given > 0:
+        return given
+    return run.world.size
+
+
+def _by_mpi(of_mpi: Callable[[Process], int], alone: int) -> Model:
+    """What a library asks MPI for, of which every process of another launcher is a world of one."""
+    return lambda run, asked: of_mpi(run) if run.world.strategy in _BY_MPI else alone
+
+
+_MPI_RANK = _by_mpi(lambda run: run.world.rank, 0)
+_MPI_LOCAL = _by_mpi(lambda run: run.world.local_rank, 0)
+_MPI_SIZE = _by_mpi(lambda run: run.world.size, 1)
+
+
+def _set_device(run: Process, event: CallMade) -> object:
+    run.device = event.argument("device", 0)
+    return None
+
+
+def _spawned(run: Process, event: CallMade) -> object:
+    """The first of the processes that a program starts itself."""
+    function, given = event.argument("fn", 0), event.argument("args", 1)
+    args = list(given) if isinstance(given, tuple | list) else []
+    run.call(function, [0, *args], {}, event.node)
+    return None
+
+
+def _process_made(run: Process, event: CallMade) -> object:
+    made = Symbol(f"{event.name}()", event)
+    function, given = event.argument("target", 1), event.keywords.get("args", ())
+    named = event.keywords.get("kwargs", {})
+    args = list(given) if isinstance(given, tuple | list) else []
+    made.attributes["start"] = Native("start", lambda: run.call(function, args, dict(named), event.node))
+    return made
+
+
+def _run_function(run: Process, event: CallMade) -> object:
+    """A library's starter calls the function that it is given, with what its command line leaves out."""
+    function = event.args[0] if event.args else None
+    args = event.args[1] if event.name.endswith("notebook_launcher") and len(event.args) > 1 else ()
+    return run.call(function, list(args) if isinstance(args, tuple | list) else [], {}, event.node)
+
+
+def _main_with_words(run: Process, event: CallMade) -> object:
+    return run.call(event.args[0] if event.args else None, [["train.py", *run.words]], {}, event.node)
+
+
+def _configured(run: Process, decorator: Symbol, made: object) -> object:
+    """Hydra's function, which gets a configuration that is composed elsewhere."""
+    return Native(
+        "main", lambda *_, **__: run.call(made, [Symbol("omegaconf.DictConfig()")], {}, _node_of(made))
+    )
+
+
+def _node_of(made: object) -> Any:
+    import ast
+
+    node = made.node if isinstance(made, Function) else None
+    call = ast.Call(ast.Name("main"), [], [])
+    if node is not None:
+        call.__dict__.update({key: value for key, value in node.__dict__.items() if key not in node._fields})
+    return call
+
+
+def _same(run: Process, event: CallMade) -> object:
+    return event.args[0] if len(event.args) == 1 else tuple(event.args)
+
+
+_ACCELERATE = ("accelerate.Accelerator()", "accelerate.PartialState()", "accelerate.state.AcceleratorState()")
+_OF_ACCELERATE: dict[str, Callable[[Process], object]] = {
+    "is_main_process": lambda run: run.world.rank == 0,
+    "is_local_main_process": lambda run: run.world.local_rank == 0,
+    "is_last_process": lambda run: run.world.rank == run.world.size - 1,
+    "process_index": lambda run: run.world.rank,
+    "local_process_index": lambda run: run.world.local_rank,
+    "num_processes": lambda run: run.world.size,
+}
+_OF_LIGHTNING: dict[str, Callable[[Process], object]] = {
+    "is_global_zero": lambda run: run.world.rank == 0,
+    "global_rank": lambda run: run.world.rank,
+    "local_rank": lambda run: run.world.local_rank,
+    "world_size": lambda run: run.world.size,
+}
+
+
+def _told(read: Callable[[Process], object]) -> Model:
+    return lambda run, owner: read(run)
+
+
+def _version(package: str) -> Model:
+    return lambda run, owner: run.world.versions.get(package, Symbol())
+
+
+TRAINING_MODELS: dict[str, Model] = {
+    **{f"{each}.__version__=": _version(each) for each in ("torch", "torchvision")},
+    **dict.fromkeys(JOINING, _joined),
+    "torch.distributed.get_rank": _rank,
+    "torch.distributed.get_world_size": _size,
+    "torch.distributed.get_node_local_rank": lambda run, event: run.world.local_rank,
+    "torch.distributed.is_available": lambda run, event: True,
+    "torch.distributed.is_nccl_available": lambda run, event: True,
+    "torch.distributed.is_torchelastic_launched": lambda run, event: run.world.strategy == "torchrun",
+    "torch.distributed.is_initialized": lambda run, event: run.group is not None,
+    "torch.cuda.is_available": lambda run, event: run.world.devices > 0,
+    "torch.cuda.device_count": lambda run, event: run.world.devices,
+    "torch.cuda.current_device": lambda run, event: run.device,
+    "torch.cuda.set_device": _set_device,
+    **dict.fromkeys(("horovod.torch.rank", "horovod.rank"), _MPI_RANK),
+    **dict.fromkeys(("horovod.torch.local_rank", "horovod.local_rank"), _MPI_LOCAL),
+    **dict.fromkeys(("horovod.torch.size", "horovod.size"), _MPI_SIZE),
+    "mpi4py.MPI.COMM_WORLD.Get_rank": _MPI_RANK,
+    "mpi4py.MPI.COMM_WORLD.rank=": _MPI_RANK,
+    "mpi4py.MPI.COMM_WORLD.Get_size": _MPI_SIZE,
+    "mpi4py.MPI.COMM_WORLD.size=": _MPI_SIZE,
+    "mpi4py.MPI.COMM_WORLD.bcast": _same,
+    **dict.fromkeys(("torch.multiprocessing.spawn", "torch.multiprocessing.start_processes"), _spawned),
+    **dict.fromkeys(("torch.multiprocessing.Process", "multiprocessing.Process"), _process_made),
+    **dict.fromkeys(("fire.Fire", "typer.run", "accelerate.notebook_launcher", "tyro.cli"), _run_function),
+    "absl.app.run": _main_with_words,
+    "@hydra.main": _configured,
+    **{f"{owner}.{name}=": _told(read) for owner in _ACCELERATE for name, read in _OF_ACCELERATE.items()},
+    **{
+        f"{owner}.{name}=": _told(read)
+        for owner in ("lightning.fabric.Fabric()", "lightning.pytorch.Trainer()")
+        for name, read in _OF_LIGHTNING.items()
+    },
+    **{
+        f"accelerate.Accelerator().{name}": _same
+        for name in ("prepare_model", "unwrap_model", "prepare_optimizer")
+    },
+    "accelerate.Accelerator().prepare": _same,
+    **{f"*.{name}": _same for name in ("train_mode",)},
+}

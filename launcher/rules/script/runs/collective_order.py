@@ -1,0 +1,80 @@
+"""Whether the ranks of a job call the same collectives in the same order, as they run."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from itertools import zip_longest
+
+from launcher.failure_modes import ddp
+from launcher.failure_modes.model import Finding, Stage
+from launcher.failure_modes.registry import finds
+from launcher.program.execution.objects import CallMade
+from launcher.program.execution.ranks import RankRun
+from launcher.rules.script.findings import finding_at, related_at
+from launcher.rules.script.runs.rank_runs import RankRuns, is_asked_of_ranks
+
+_GROUPS = {
+    **dict.fromkeys(("barrier", "monitored_barrier"), 0),
+    **dict.fromkeys(("all_reduce", "broadcast", "broadcast_object_list", "all_to_all"), 2),
+    **dict.fromkeys(("all_gather", "all_gather_into_tensor", "all_gather_object"), 2),
+    **dict.fromkeys(("reduce", "reduce_scatter", "reduce_scatter_tensor"), 3),
+    **dict.fromkeys(("gather", "scatter", "gather_object", "scatter_object_list"), 3),
+    "all_to_all_single": 4,
+}
+"""The collectives of torch.distributed, and the place of the group among the arguments of each."""
+_COLLECTIVES = {f"torch.distributed.{name}": place for name, place in _GROUPS.items()}
+
+
+@finds(Stage.SCRIPT, ddp.COLLECTIVE_UNDER_RANK_GUARD)
+def ranks_call_the_same_collectives(runs: RankRuns) -> Iterator[Finding]:
+    """A collective that one rank calls and another does not, whatever way the program takes to it.
+
+    The ranks that call it wait for the others until the timeout. Silent about those of a group of their own,
+    behind tests that nobody can tell and that may be others on each rank, and where an exception ends a rank.
+
+    Bad: a handler in a table that rank 0 alone calls, and that ends with `dist.barrier()`. Good: every rank
+    calls it. Source: the sources of DDP004.
+    """
+    first = runs.first
+    for other in (runs.neighbour, runs.next_host):
+        if first is None or other is None or first.group is None or first.ended_by or other.ended_by:
+            continue
+        place = _first_difference(first, other)
+        if place is not None:
+            event, rank = place
+            alone = "rank 0 calls" if rank == 0 else f"rank {rank} calls"
+            waiting = other.world.rank if rank == 0 else 0
+            yield finding_at(
+                ddp.COLLECTIVE_UNDER_RANK_GUARD,
+                event.node,
+                f"{alone} {event.name.rpartition('.')[2]} here in this job, and rank {waiting} comes to no "
+                "such call: those that do wait until the timeout",
+                related=[related_at(each, "called from here") for each in event.callers[-1:]],
+            )
+            return
+
+
+def _first_difference(one: RankRun, other: RankRun) -> tuple[CallMade, int] | None:
+    """The first collective that one of two ranks calls, and the other has none of its kind left or at its
+    place; and which rank calls it."""
+    mine, theirs = list(_collectives(one)), list(_collectives(other))
+    if len(mine) == len(theirs):
+        return None
+    for left, right in zip_longest(mine, theirs):
+        if left is not None and right is not None and left.name == right.name:
+            continue
+        longer = left if len(mine) > len(theirs) else right
+        return None if longer is None else (longer, (one if longer is left else other).world.rank)
+    return None
+
+
+def _collectives(run: RankRun) -> Iterator[CallMade]:
+    for event in run.calls(*_COLLECTIVES):
+        own_group = event.argument("group", _COLLECTIVES[event.name])
+        asked = any(is_asked_of_ranks(each) for each in event.tests)
+        if own_group is None and not asked and not any(isinstance(each, ast.Try) for each in event.tests):
+            yield event
+
+
+ORDER_RUN_RULES = (ranks_call_the_same_collectives,)

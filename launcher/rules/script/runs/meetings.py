@@ -1,0 +1,241 @@
+"""How the ranks of a job come together, and on which devices, as they run."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from launcher.failure_modes import distribution
+from launcher.failure_modes.model import Finding, Severity, Stage
+from launcher.failure_modes.registry import finds
+from launcher.program.execution.objects import OPEN, CallMade, Symbol, is_known
+from launcher.program.execution.ranks import RankRun
+from launcher.program.program import joining_calls
+from launcher.program.values import INIT_PROCESS_GROUP
+from launcher.rules.script.findings import finding_at, related_at
+from launcher.rules.script.process_groups import imports_what_joins
+from launcher.rules.script.runs.rank_runs import TRAINING, RankRuns
+
+_BY_MPI = ("horovod.torch.init", "horovod.tensorflow.init", "mpi4py.MPI.COMM_WORLD.Get_rank")
+_ONE_HOST = re.compile(r"tcp://(localhost|127\.0\.0\.1|0\.0\.0\.0)(:|$)")
+_STARTING = tuple(f"torch.multiprocessing.{each}" for each in ("spawn", "start_processes", "Process"))
+_SETTING_DEVICES = (
+    "torch.cuda.set_device",
+    "torch.cuda.device",
+    "torch.set_default_device",
+    "torch.accelerator.*",
+)
+_JOINING = re.compile(r"init|dist|setup|set_up|launch|parallel|process|comm|world|rank", re.IGNORECASE)
+_CHOOSING = re.compile(rf"{_JOINING.pattern}|cuda|device|gpu|accelerat", re.IGNORECASE)
+"""What functions are called that may make a group, and that may choose a device."""
+_INDEX = re.compile(r"cuda:(\d+)")
+_DEVICES = re.compile(r"\d+(,\d+)*")
+
+
+@finds(Stage.SCRIPT, distribution.RANKS_NEVER_MET)
+def ranks_come_to_their_group(runs: RankRuns) -> Iterator[Finding]:
+    """A group that the program makes only with words or variables that this job does not give.
+
+    Each process then trains a whole model for itself. Silent where a library has a part in it.
+
+    Bad: `if args.group_name: init_process_group(...)` with a job that gives no `--group_name`. Good: the
+    group is made where `WORLD_SIZE` is greater than one. Source: the sources of DIST008.
+    """
+    if runs.first is None or not runs.trains or runs.by_libraries or any(each.group for each in runs.runs):
+        return
+    passed_over = next(
+        (call for call, name in joining_calls(runs.program) if name == INIT_PROCESS_GROUP), None
+    )
+    if passed_over is None or runs.may_call(_JOINING) or imports_what_joins(runs.program):
+        return
+    yield finding_at(
+        distribution.RANKS_NEVER_MET,
+        passed_over,
+        "with the words and variables of this job no process comes here: each of the "
+        f"{runs.world_size} trains a whole model for itself",
+        related=[related_at(each.node, "trained here") for each in [*runs.first.calls(*TRAINING)][:1]],
+    )
+
+
+@finds(Stage.SCRIPT, distribution.SCRIPT_DOES_NOT_FIT_STRATEGY)
+def libraries_of_mpi_have_mpi(runs: RankRuns) -> Iterator[Finding]:
+    """Horovod or mpi4py in a job that torchrun starts: each process is a world of one to them.
+
+    Every one trains a whole model on the first device, and all of them save as rank 0.
+
+    Bad: `hvd.init()` with `strategy: torchrun`. Good: the same with `strategy: mpirun`. Source: the sources
+    of DIST005; Horovod's documentation, running Horovod.
+    """
+    if not runs.trains and next(runs.calls("*.step"), None) is None:
+        return
+    for event in (each for run in runs.runs[:1] for each in run.calls(*_BY_MPI) if each.is_sure):
+        yield finding_at(
+            distribution.SCRIPT_DOES_NOT_FIT_STRATEGY,
+            event.node,
+            f"torchrun starts the processes, and {event.name.partition('.')[0]} asks MPI who they are: each "
+            f"of the {runs.world_size} takes itself for the only one, on the first device",
+            remedy="Start them by mpirun (`distribution: {strategy: mpirun}`), or take the rank from RANK.",
+        )
+        return
+
+
+@finds(Stage.SCRIPT, distribution.LOCAL_RANK_AS_RANK, distribution.HARD_CODED_TOPOLOGY)
+def groups_are_those_of_the_job(runs: RankRuns) -> Iterator[Finding]:
+    """A group that is made with another rank, size or address than the job's.
+
+    Two hosts that claim the same ranks wait for each other until the timeout; so do fewer than are told. An
+    address of the host itself is another one on each.
+
+    Bad: `init_process_group("nccl", rank=local_rank, world_size=8)` on two hosts. Good: without both, which
+    torchrun tells. Source: the sources of DIST006 and DIST007.
+    """
+    made = [_group_of(run) for run in runs.runs]
+    first, other = (made[0], made[-1]) if made else (None, None)
+    if first is None or other is None or runs.hosts < 2 or first.argument("world_size", 3) == 1:
+        return
+    if next(runs.calls(*_STARTING), None) is not None:
+        return  # The ranks that a program starts itself are judged where it starts them.
+    ranks = first.argument("rank", 4), other.argument("rank", 4)
+    if isinstance(ranks[0], int) and ranks[0] >= 0 and ranks[0] == ranks[1]:
+        yield finding_at(
+            distribution.LOCAL_RANK_AS_RANK,
+            first.node,
+            f"a rank of each host claims to be rank {ranks[0]} of the group: the hosts wait for each other "
+            "until the timeout",
+        )
+    address, size = first.argument("init_method", 1), first.argument("world_size", 3)
+    if isinstance(address, str) and _ONE_HOST.match(address):
+        yield finding_at(
+            distribution.HARD_CODED_TOPOLOGY,
+            first.node,
+            f"the group meets at {address.strip(OPEN)}, which is another host on each of the {runs.hosts}",
+        )
+    elif isinstance(size, int) and size > 0 and size != runs.world_size:
+        yield finding_at(
+            distribution.HARD_CODED_TOPOLOGY,
+            first.node,
+            f"the group is to have {size} ranks, and the job starts {runs.world_size}",
+        )
+
+
+def _group_of(run: RankRun) -> CallMade | None:
+    return next((each for each in run.calls(INIT_PROCESS_GROUP) if each.is_sure), None)
+
+
+@finds(Stage.SCRIPT, distribution.MORE_PROCESSES_THAN_DEVICES)
+def ranks_have_their_own_devices(runs: RankRuns) -> Iterator[Finding]:
+    """Two ranks of a host on one device, as they choose it in this job.
+
+    NCCL refuses two ranks on one device, and the others are idle.
+
+    Bad: `torch.cuda.set_device(args.gpu)` with a default of 0. Good: the same by LOCAL_RANK. Source: the
+    sources of DIST003.
+    """
+    if runs.first is None or runs.neighbour is None or runs.by_libraries or not runs.trains:
+        return
+    if runs.may_call(_CHOOSING):
+        return
+    if any("CUDA_VISIBLE_DEVICES" in run.variables for run in runs.runs):
+        return
+    chosen = [_device(run) for run in (runs.first, runs.neighbour)]
+    if chosen[0] is None or chosen[1] is None:
+        return
+    (event, number), (_, other) = chosen[0], chosen[1]
+    if number is None or number != other:
+        return
+    started = next(runs.first.calls(*_STARTING), None)
+    own = started is not None and started.node in event.callers
+    yield finding_at(
+        distribution.MORE_PROCESSES_THAN_DEVICES,
+        started.node if started is not None and own else event.node,
+        f"each of the {runs.processes} ranks of a host starts processes of its own here, and they take the "
+        "same devices"
+        if own
+        else f"rank 0 and rank 1 of a host both take device {number} here in this job",
+        severity=Severity.ERROR,
+        related=[related_at(event.node, f"device {number} is taken here")] if own else [],
+    )
+
+
+@finds(Stage.SCRIPT, distribution.HARD_CODED_TOPOLOGY, distribution.MORE_PROCESSES_THAN_DEVICES)
+def variables_of_the_launcher_are_kept(runs: RankRuns) -> Iterator[Finding]:
+    """An address or a list of devices that every rank sets for itself, over what the job gives it.
+
+    With a fixed address each host waits for itself; with fixed devices all ranks of a host share them. Silent
+    where a rank has other ones than its neighbour.
+
+    Bad: `os.environ["CUDA_VISIBLE_DEVICES"] = config["gpus"]`. Good: no such line. Source: the sources of
+    DIST006 and DIST003.
+    """
+    first, neighbour = runs.first, runs.neighbour
+    if first is None or first.group is None:
+        return
+    joined = first.events.index(first.group)
+    for place, event in enumerate(first.events):
+        if event.name != "os.environ.__setitem__":
+            continue
+        name, value = event.args
+        if not event.is_sure or not isinstance(value, str) or not is_known(value):
+            continue
+        if (
+            name == "MASTER_ADDR"
+            and place < joined
+            and runs.hosts > 1
+            and value in ("localhost", "127.0.0.1", "0.0.0.0")
+        ):
+            yield finding_at(
+                distribution.HARD_CODED_TOPOLOGY,
+                event.node,
+                f"MASTER_ADDR is set to {value}, which is another host on each of the {runs.hosts}",
+            )
+        elif (
+            name == "CUDA_VISIBLE_DEVICES"
+            and neighbour is not None
+            and neighbour.variables.get(name) == value
+        ):
+            shown = value.count(",") + 1
+            if _DEVICES.fullmatch(value) and shown < runs.processes:
+                yield finding_at(
+                    distribution.MORE_PROCESSES_THAN_DEVICES,
+                    event.node,
+                    f"every rank of a host sees the same {shown} of its devices ({value}), and "
+                    f"{runs.processes} ranks share them",
+                    severity=Severity.ERROR,
+                )
+
+
+def _device(run: RankRun) -> tuple[CallMade, int | None] | None:
+    """The call by which a rank chooses its device, or comes to the first one as it chooses none."""
+    if any(not each.is_sure for each in run.calls(*_SETTING_DEVICES)):
+        return None
+    setting = next(run.calls(*_SETTING_DEVICES), None)
+    if setting is not None:
+        return setting, _index(setting.argument("device", 0))
+    for each in run.calls("*.cuda", "*.to"):
+        given = each.args[0] if each.args else None
+        is_cuda = each.name.endswith(".cuda") and not each.args and not each.keywords
+        if each.is_sure and (is_cuda or _index(given) is not None):
+            return each, 0 if is_cuda else _index(given)
+    return None
+
+
+def _index(device: object) -> int | None:
+    """The number of a device, None where it is not known."""
+    if isinstance(device, Symbol) and device.made_by is not None and device.name == "torch.device()":
+        kind, number = device.made_by.argument("type", 0), device.made_by.argument("index", 1)
+        return _index(f"cuda:{number}") if isinstance(number, int) and kind == "cuda" else _index(kind)
+    if isinstance(device, int) and not isinstance(device, bool):
+        return device
+    if device == "cuda":
+        return 0
+    found = _INDEX.fullmatch(device) if isinstance(device, str) else None
+    return int(found[1]) if found else None
+
+
+MEETING_RUN_RULES = (
+    ranks_come_to_their_group,
+    libraries_of_mpi_have_mpi,
+    groups_are_those_of_the_job,
+    ranks_have_their_own_devices,
+    variables_of_the_launcher_are_kept,
+)

@@ -1,0 +1,210 @@
+"""The runs of a program as some of the ranks that a job starts."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterator
+from functools import cached_property
+from pathlib import Path
+
+from launcher.cluster.instances import instance_facts
+from launcher.program.execution.objects import CallMade, RankWorld
+from launcher.program.execution.ranks import (
+    RankRun,
+    run_rank,
+    variables_of_service,
+    variables_of_torchrun,
+)
+from launcher.program.execution.training_libraries import TRAINING_MODELS
+from launcher.program.index import last_name
+from launcher.program.program import is_of_a_library
+from launcher.rules.script.configuration_files import ConfigurationFiles, words_of
+from launcher.rules.script.findings import ScriptSubject
+from launcher.text.regular_files import read_regular
+
+TRAINING = (
+    "*.backward",
+    "*.step",
+    "timm.utils.NativeScaler()",
+    "lightning.pytorch.Trainer.fit",
+    "transformers.Trainer.train",
+)
+"""What a program calls where it trains."""
+_LIBRARIES = (
+    *("lightning.", "accelerate.", "transformers.", "trl.", "deepspeed.", "ignite.", "composer.", "ray."),
+    *(
+        "mmengine.",
+        "mmcv.",
+        "mmdet.",
+        "detectron2.",
+        "colossalai.",
+        "fastai.",
+        "catalyst.",
+        "fairscale.",
+        "fairseq.",
+    ),
+    *(
+        "torchtitan.",
+        "torchtune.",
+        "megatron.",
+        "nemo.",
+        "slipway.",
+        "smdistributed.",
+        "torch_xla.",
+        "xformers.",
+    ),
+)
+"""The libraries that make groups, choose devices, and save and load, without a call that is seen."""
+_ENDINGS = ("Trainer", "Engine", "Runner", "Fabric", "Learner", "Accelerator", "State")
+_BEGINNINGS = ("init", "launch", "setup")
+"""How the names of their classes end and those of their functions begin that do so."""
+
+
+_REQUIREMENTS = "requirements.txt"
+_LARGEST_FILE = 100_000
+_AT_LEAST = {"numpy": "1.24", "scipy": "1.3", "Pillow": "10.0"}
+"""Source: the packages of AWS's images for PyTorch 2.3 and newer (Python 3.11 needs numpy 1.23 at least)."""
+
+
+_OF_RANKS = re.compile(
+    r"rank|main|master|zero|primary|leader|chief|process|host|node|world|sync", re.IGNORECASE
+)
+"""What a test names that may be another one on each rank."""
+
+
+def _does_more(name: str) -> bool:
+    """Whether a name of a library, or what it is read of, is of what does more than it is told."""
+    parts = (each.removesuffix("()") for each in name.split("."))
+    return any(each.endswith(_ENDINGS) or each.startswith(_BEGINNINGS) for each in parts)
+
+
+def is_asked_of_ranks(test: ast.AST) -> bool:
+    """Whether a test that nobody can tell may be another one on each rank, by what it names."""
+    return bool(_OF_RANKS.search(ast.unparse(test)))
+
+
+class RankRuns:
+    """What the first rank of a job does, its neighbour on the same host, and the first rank of the next host.
+
+    Nothing is run before somebody asks. Without torchrun, or where a rank does not come to its end within its
+    steps, there are none.
+    """
+
+    def __init__(self, subject: ScriptSubject) -> None:
+        """Of the job that starts the program."""
+        self.subject, self.program = subject, subject.program
+        self.strategy = str(subject.job.distribution.strategy)
+        self.hosts = subject.job.resources.instance_count or 1
+        self.processes = subject.plan.processes_per_host or 1
+
+    @property
+    def world_size(self) -> int:
+        """The ranks of all hosts."""
+        return self.hosts * self.processes
+
+    @cached_property
+    def runs(self) -> list[RankRun]:
+        """The runs of these ranks, the first one first."""
+        is_script = self.program.entry.path.suffix == ".py"
+        if self.strategy != "torchrun" or self.world_size < 2 or not is_script or self.program.unread:
+            return []
+        ranks = [0, *([1] if self.processes > 1 else []), *([self.processes] if self.hosts > 1 else [])]
+        documents = self.program.analysis(ConfigurationFiles).document
+        found = [run_rank(self.program, self._world(each), documents) for each in ranks]
+        return found if all(each.is_whole for each in found) else []
+
+    @cached_property
+    def first(self) -> RankRun | None:
+        """The run of rank 0."""
+        return self.runs[0] if self.runs else None
+
+    @property
+    def neighbour(self) -> RankRun | None:
+        """The run of rank 1, where it is on the first host."""
+        return self.runs[1] if self.runs and self.processes > 1 else None
+
+    @property
+    def next_host(self) -> RankRun | None:
+        """The run of the first rank on the second host."""
+        return self.runs[-1] if self.runs and self.hosts > 1 else None
+
+    @cached_property
+    def trains(self) -> bool:
+        """Whether the first rank trains."""
+        return self.first is not None and next(self.first.calls(*TRAINING), None) is not None
+
+    @cached_property
+    def by_libraries(self) -> bool:
+        """Whether a library has a part in it that does by itself what a rule looks for."""
+        return any(
+            each.name.startswith(_LIBRARIES) and _does_more(each.name)
+            for run in self.runs
+            for each in run.events
+        )
+
+    def may_call(self, pattern: re.Pattern[str]) -> bool:
+        """Whether a rank calls something by such a last name of which nobody knows what it does: of a library
+        that is not known, of a module that is not there, of an object that nobody can tell."""
+        stars = (each for file in self.program.files for each in file.stars if not is_of_a_library(each))
+        if any(each.lstrip(".") not in self.program.modules for each in stars):
+            return True
+        return any(
+            not is_of_a_library(each.name)
+            and each.name not in TRAINING_MODELS
+            and pattern.search(f"{last_name(each.node.func) or ''} {each.name.rpartition('.')[2]}")
+            for run in self.runs
+            for each in run.events
+        )
+
+    def calls(self, *names: str) -> Iterator[CallMade]:
+        """The calls of these names by any of the ranks."""
+        for run in self.runs:
+            yield from run.calls(*names)
+
+    def _world(self, rank: int) -> RankWorld:
+        job, size = self.subject.job, self.world_size
+        facts = instance_facts(job.resources.instance_type)
+        devices = self.processes if facts is None else facts.accelerators
+        variables = variables_of_torchrun(size, self.processes, rank)
+        if job.backend == "sagemaker":
+            host = rank // self.processes
+            variables |= variables_of_service(self.hosts, host, devices, list(job.inputs))
+        variables |= {name: str(value) for name, value in job.environment.items()}
+        return RankWorld(
+            rank,
+            rank % self.processes,
+            size,
+            self.processes,
+            devices,
+            words_of(job),
+            variables,
+            self.strategy,
+            self.versions,
+        )
+
+    @cached_property
+    def required(self) -> frozenset[str]:
+        """The packages that the code's requirements name, in small letters."""
+        name = self.subject.job.code.requirements or _REQUIREMENTS
+        try:
+            lines = read_regular(Path(self.program.root) / name, _LARGEST_FILE).decode("utf-8", "replace")
+        except (OSError, ValueError):
+            return frozenset()
+        found = (re.match(r"[\w.-]+", each.strip()) for each in lines.splitlines())
+        return frozenset(each[0].lower() for each in found if each)
+
+    @cached_property
+    def versions(self) -> dict[str, str]:
+        """The versions that the job's image has, as far as they are known: of torch and what is built for it,
+        of Python, and the lowest of what the images of newer torches bring."""
+        framework = self.subject.job.framework
+        if framework is None or framework.name != "pytorch" or not framework.version:
+            return {}
+        found = {"torch": framework.version}
+        major, minor = (int(each) for each in framework.version.split(".")[:2])
+        if framework.python and framework.python.startswith("py3"):
+            found["Python"] = f"3.{framework.python.removeprefix('py3')}"
+        if major == 2:
+            found["torchvision"] = f"0.{minor + 15}.0"
+        return found | (_AT_LEAST if (major, minor) >= (2, 3) else {})

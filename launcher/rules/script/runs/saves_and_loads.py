@@ -1,0 +1,256 @@
+"""Where the ranks of a job save the state of a training, and whether they load one, as they run."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterator
+from pathlib import PurePosixPath
+from typing import Any
+
+from launcher.failure_modes import checkpoints
+from launcher.failure_modes.model import Finding, Severity, Stage
+from launcher.failure_modes.registry import finds
+from launcher.program.execution.objects import OPEN, OWN, CallMade, OpenedFile, Symbol, text_of, truth_of
+from launcher.program.execution.ranks import RankRun
+from launcher.program.index import ancestors
+from launcher.program.surroundings.saves import SAVED_TO, SAVERS, is_a_cache
+from launcher.rules.script.findings import finding_at, related_at
+from launcher.rules.script.runs.rank_runs import TRAINING, RankRuns, is_asked_of_ranks
+from launcher.rules.script.starts.job_run import JobRun, may_run
+from launcher.rules.script.states.kept_folders import (
+    KEEP_CHECKPOINTS,
+    OUTPUT_FOLDER,
+    is_deleted,
+    movers,
+)
+from launcher.rules.script.states.resuming import ASKED_OF_TRAINERS
+
+_PLACES = {
+    **SAVERS,
+    **{name: where for name, where in SAVED_TO.items() if name.rpartition(".")[2].startswith("save")},
+    "*.save_pretrained": ("save_directory", 0),
+}
+"""What saves the state of a training when it is called, and which argument says where."""
+_LOADING = re.compile(r"(auto_?)?(load|restore|resume|maybe_load|try_load|from_checkpoint)\w*")
+_OTHER_STATES = re.compile(r"optim|sched|scaler|Scaler|ema|EMA|Averaged")
+_PROGRESS = re.compile(r"epoch|step|iter|optim|sched|scaler|best", re.IGNORECASE)
+"""The objects and entries of a checkpoint beside the weights."""
+_RESTORING = re.compile(r"load|resum|restor|restart|recover|checkpoint|ckpt|pretrain", re.IGNORECASE)
+"""What functions are called of which nobody knows whether they load a state."""
+_OTHER_LOADS = re.compile(
+    r"(json|yaml|ruamel\w*|numpy|csv|toml|tomllib|scipy|librosa|soundfile|torchaudio|torchvision\.io|PIL|cv2|datasets|nltk|spacy"
+    r"|gensim|omegaconf|hydra|clip|torch\.hub|torch\.utils\.cpp_extension|logging|ctypes|dotenv|wandb|mlflow|torch\.jit|tensorflow|tflite_runtime|onnx\w*|openvino|tensorrt|pycocotools)\b"
+)
+_PRETRAINED = re.compile(r"(torch\.hub|torch\.utils\.model_zoo|timm|transformers|clip|huggingface_hub)\.")
+_OTHER_THINGS = re.compile(
+    r"^load_(data|dataset|image|audio|wav|yaml|json|config|vocab|url|dotenv|inline|ext\w*)$|from_url"
+)
+
+
+def text_of_path(given: Any) -> str | None:
+    """A path as far as it is known, None where not even its beginning is."""
+    if isinstance(given, OpenedFile):
+        given = given.name
+    if isinstance(given, PurePosixPath):
+        given = str(given)
+    if not isinstance(given, str) or not given or given[0] in (OPEN, OWN, "$"):
+        return None
+    return given
+
+
+def _saves(run: RankRun, places: dict[str, tuple[str, int | None]]) -> Iterator[tuple[CallMade, str | None]]:
+    for event in run.calls(*places):
+        name = event.name if event.name in places else f"*.{event.name.rpartition('.')[2]}"
+        yield event, text_of_path(event.argument(*places[name]))
+
+
+@finds(Stage.SCRIPT, checkpoints.PATH_NOT_KEPT)
+def states_are_saved_where_they_are_kept(runs: RankRuns) -> Iterator[Finding]:
+    """With a job: a state that is saved to a folder of the host, as its path is in this job.
+
+    The folder is deleted with the host. A warning where others are saved to places that are kept, or that
+    nobody can tell; silent where anything may bring the file to where it is kept.
+
+    Bad: `torch.save(state, f"{config['output']}/last.pt")` with `"output": "checkpoints"` in config.json.
+    Good: the same below /opt/ml/checkpoints. Source: developer guide, model-train-storage.
+    """
+    subject = runs.subject
+    planned = subject.plan.checkpoints
+    kept = () if planned is None else (planned.local_path,)
+    first: dict[ast.Call, str] = {}
+    others = 0
+    for run in runs.runs:
+        for event, path in _saves(run, _PLACES):
+            if path is not None and _is_lost(path, kept) and not is_a_cache(runs.program, event.node):
+                first.setdefault(event.node, path)
+            else:
+                others += event.argument(*_PLACES.get(event.name, ("", 0))) is not None
+    if not first:
+        return
+    job_run = JobRun(subject)
+    if any(may_run(job_run, each) for each in movers(subject, kept)):
+        return
+    where = f"keeps {planned.local_path}" if planned is not None else "keeps no folder for checkpoints"
+    for node, path in first.items():
+        yield finding_at(
+            checkpoints.PATH_NOT_KEPT,
+            node,
+            f"`{_shown(path)}` is on the host's own disk, which is deleted with the job; beside the folders "
+            f"of the model and the output this job {where}",
+            remedy=None if planned is not None else KEEP_CHECKPOINTS,
+            severity=Severity.WARNING if others else None,
+        )
+
+
+def _is_lost(path: str, kept: tuple[str, ...]) -> bool:
+    known = re.split(f"[{OPEN}{OWN}]", path)[0]
+    if f"{known.rstrip('/')}/".startswith(f"{OUTPUT_FOLDER}/"):
+        return not re.search(r"(^|/)(data|failure)(/|$)", known)
+    return is_deleted(known, kept)
+
+
+def _shown(path: str) -> str:
+    return re.sub(f"[{OPEN}{OWN}]", "...", path)
+
+
+@finds(Stage.SCRIPT, checkpoints.NOTHING_TO_RESUME_FROM)
+def restarts_come_to_a_load(runs: RankRuns) -> Iterator[Finding]:
+    """With a job on spot capacity or with retries: no rank comes to anything that loads a state.
+
+    After an interruption it starts from the beginning, though its checkpoints are there. Silent where a
+    library has a part in it that may load by itself.
+
+    Bad: `if config["checkpoint_path"]: load(...)` where the configuration leaves it empty. Good: the newest
+    checkpoint is looked for at the start. Source: developer guide, model-managed-spot-training.
+    """
+    job, planned = runs.subject.job, runs.subject.plan.checkpoints
+    spot = job.resources.capacity.kind == "spot"
+    if (not spot and not job.limits.max_retries) or planned is None or runs.by_libraries or not runs.trains:
+        return
+    loads = [each for run in runs.runs for each in run.events if _may_load(each)]
+    if runs.may_call(_RESTORING) or not all(map(_loads_weights, loads)):
+        return
+    if any(_is_passed_on(each, loads) for run in runs.runs for each in run.events):
+        return
+    if loads and any(_PROGRESS.search(key) for run in runs.runs for key in run.keys):
+        return
+    lacking = (
+        "no rank loads more than weights in this job: it would begin again at the first step, with "
+        "optimizer and schedule as new"
+        if loads
+        else "no rank comes to anything in this job that loads a checkpoint: it would train from the "
+        "beginning, and what was done until then is paid for twice"
+    )
+    assert runs.first is not None
+    trained = next((each for each in runs.first.calls(*TRAINING) if _is_repeated(each)), None)
+    if trained is None:
+        return
+    why = (
+        "`capacity: spot` may be interrupted"
+        if spot
+        else f"`max_retries: {job.limits.max_retries}` starts again"
+    )
+    yield finding_at(
+        checkpoints.NOTHING_TO_RESUME_FROM,
+        trained.node,
+        f"{why}, and {lacking}",
+        remedy=f"Load the newest checkpoint of {planned.local_path} at the start, with the states of model, "
+        "optimizer and scheduler.",
+        related=[related_at(each.node, "saved here") for each in [*runs.first.calls(*SAVERS)][:1]],
+    )
+
+
+def _is_repeated(event: CallMade) -> bool:
+    """Whether a call stands in a loop, or what calls its function does."""
+    return any(
+        isinstance(outer, ast.For | ast.While)
+        for call in (event.node, *event.callers)
+        for outer in ancestors(call)
+    )
+
+
+def _loads_weights(event: CallMade) -> bool:
+    """Whether a call reads a file of torch's or puts weights into a model, and nothing into an optimizer."""
+    if event.name in ("torch.load", "safetensors.torch.load_file"):
+        return True
+    return (
+        event.name.endswith(".load_state_dict")
+        and not _OTHER_STATES.search(event.name)
+        and event.name[0] != "?"
+    )
+
+
+def _is_passed_on(event: CallMade, loads: list[CallMade]) -> bool:
+    """Whether a call of what nobody knows gets all that a load gave."""
+    return event.name[:1] in ("", "?") and any(
+        isinstance(each, Symbol) and each.made_by in loads and each.name.endswith("()")
+        for each in (*event.args, *event.keywords.values())
+    )
+
+
+def _may_load(event: CallMade) -> bool:
+    """Whether a call may load the state of a training: not data, nor weights that others have trained, nor
+    what one model gives another."""
+    asked = [each for name, each in event.keywords.items() if ASKED_OF_TRAINERS.fullmatch(name)]
+    if any(truth_of(each) is not False for each in asked):
+        return True
+    written = getattr(event.node.func, "attr", getattr(event.node.func, "id", ""))
+    last = event.name.rpartition(".")[2] or written
+    if not _LOADING.fullmatch(last) or _OTHER_LOADS.match(event.name) or _OTHER_THINGS.search(last):
+        return False
+    source = getattr(event.args[0], "name", "") if event.args else ""
+    return not (source.endswith("state_dict()") or _PRETRAINED.match(source))
+
+
+@finds(Stage.SCRIPT, checkpoints.RANKS_WRITE_SAME_FILE)
+def ranks_save_to_their_own_files(runs: RankRuns) -> Iterator[Finding]:
+    """Two ranks that save to one file, by what they take themselves for in this job.
+
+    They overwrite each other, on a shared file system in the middle of the write. Silent where a test decides
+    about it that may be another one on each rank.
+
+    Bad: `if args.rank == 0: torch.save(...)` with a `--rank` of which torchrun says nothing. Good: the same
+    by `dist.get_rank()`. Source: developer guide, model-checkpoints.
+    """
+    first, neighbour, next_host = runs.first, runs.neighbour, runs.next_host
+    if first is None or not runs.trains:
+        return
+    others = [
+        (each, is_near) for each, is_near in ((neighbour, True), (next_host, False)) if each is not None
+    ]
+    told: set[ast.Call] = set()
+    for other, is_near in others:
+        paths = {event.node: path for event, path in _paths(other) if _is_of_all(event)}
+        for event, path in _paths(first):
+            same = bool(path) and paths.get(event.node) == path and OWN not in path
+            if not same or event.node in told or not _is_of_all(event):
+                continue
+            told.add(event.node)
+            who = "every rank" if is_near else "one rank of every host"
+            yield finding_at(
+                checkpoints.RANKS_WRITE_SAME_FILE,
+                event.node,
+                f"{who} saves to `{_shown(path)}` in this job: they overwrite each other, on a shared file "
+                "system in the middle of the write, and the file that is left may be torn",
+                severity=None if is_near else Severity.WARNING,
+            )
+
+
+def _paths(run: RankRun) -> Iterator[tuple[CallMade, str]]:
+    """What a rank saves to one file, and its path, of which parts may be open."""
+    for event in run.calls(*SAVERS):
+        given = event.argument(*SAVERS[event.name])
+        yield event, given.name if isinstance(given, OpenedFile) else text_of(given).strip(OPEN)
+
+
+def _is_of_all(event: CallMade) -> bool:
+    """Whether every rank that comes near a call makes it: the tests around it are the same on all of them."""
+    return not any(is_asked_of_ranks(each) for each in event.tests)
+
+
+STATE_RUN_RULES = (
+    states_are_saved_where_they_are_kept,
+    restarts_come_to_a_load,
+    ranks_save_to_their_own_files,
+)
