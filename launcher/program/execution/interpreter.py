@@ -71,8 +71,6 @@ class ProgramRun(Process):
         """The names of libraries that the program gives values itself."""
         self.events: list[CallMade] = []
         self.callers: list[ast.Call] = []
-        self.lost = 0
-        """How many calls were made of what nobody knows."""
         self.watched: Container[str] = ()
         """The names of libraries of which it is kept that they are read."""
         self._active: list[Function] = []
@@ -408,14 +406,15 @@ class ProgramRun(Process):
         """What a library's function gives, or a class of it; and keep that it was called."""
         self.at = _call_at(node)
         event = self.record(function.name, tuple(args), self.at, keywords, function.owner)
-        is_lost = function.name[:1] in ("", "?")
-        self.lost += is_lost
-        model = self.models.get(function.name) or self.models.get(f"*.{function.name.rpartition('.')[2]}")
+        is_unknown = function.name[:1] in ("", "?")
+        model = self.models.get(function.name)
         if model is not None:
             found = model(self, event)
             if found is not NotImplemented:
                 return found
-        return Symbol("" if is_lost else f"{function.name}()", event, function.owner, is_own=function.is_own)
+        return Symbol(
+            "" if is_unknown else f"{function.name}()", event, function.owner, is_own=function.is_own
+        )
 
     def unset_variable(self, environ: Environ, key: Any, node: ast.AST) -> object:
         """What a variable is that is read and that nobody is known to set; where it surely is not, that is
@@ -463,7 +462,6 @@ class ProgramRun(Process):
             return Suspended(function, args, keywords, node)
         deep = len(self._active) >= _DEEPEST_CALL or self._active.count(function) > 1
         if deep:
-            self.lost += 1
             return Symbol()
         scope = RunScope(function.scope.file, function.scope)
         self._bind(function, scope, args, keywords)

@@ -292,11 +292,6 @@ class Raised(Exception):
 class ProcessEnded(Exception):
     """The end of the process, by sys.exit or a refusal of its words."""
 
-    def __init__(self, why: str = "") -> None:
-        """With the refusal, where there is one."""
-        super().__init__(why)
-        self.why = why
-
 
 class FunctionLeft(Exception):
     """The end of a function."""

@@ -31,17 +31,15 @@ _MODELS = {**PYTHON_MODELS, **PARSER_MODELS, **TRAINING_MODELS}
 class RankRun:
     """What one rank did: its calls of libraries in their order, and what ended it before its last statement.
 
-    It `is_whole` where it came to its end within the steps that a run may take. `lost` is how many calls were
-    made of what nobody knows. `group` is the call that made it one of several, `variables` its
-    environment at the end, `keys` the texts by which entries of what libraries gave
-    are read.
+    It `is_whole` where it came to its end within the steps that a run may take. `group` is the call that
+    made it one of several, `variables` its environment at the end, `keys` the texts by which entries are read
+    of what libraries gave.
     """
 
     world: RankWorld
     events: list[CallMade]
     is_whole: bool
     ended_by: Raised | ProcessEnded | None
-    lost: int
     group: CallMade | None
     variables: Mapping[str, object]
     keys: frozenset[str]
@@ -75,7 +73,6 @@ def run_rank(
         run.events,
         whole,
         run.raised or ended_by,
-        run.lost,
         run.group,
         run.environ,
         frozenset(run.keys),

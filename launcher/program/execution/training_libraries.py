@@ -181,5 +181,4 @@ TRAINING_MODELS: dict[str, Model] = {
         for name in ("prepare_model", "unwrap_model", "prepare_optimizer")
     },
     "accelerate.Accelerator().prepare": _same,
-    **{f"*.{name}": _same for name in ("train_mode",)},
 }

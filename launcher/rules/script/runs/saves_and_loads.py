@@ -38,10 +38,14 @@ _PROGRESS = re.compile(r"epoch|step|iter|optim|sched|scaler|best", re.IGNORECASE
 """The objects and entries of a checkpoint beside the weights."""
 _RESTORING = re.compile(r"load|resum|restor|restart|recover|checkpoint|ckpt|pretrain", re.IGNORECASE)
 """What functions are called of which nobody knows whether they load a state."""
-_OTHER_LOADS = re.compile(
-    r"(json|yaml|ruamel\w*|numpy|csv|toml|tomllib|scipy|librosa|soundfile|torchaudio|torchvision\.io|PIL|cv2|datasets|nltk|spacy"
-    r"|gensim|omegaconf|hydra|clip|torch\.hub|torch\.utils\.cpp_extension|logging|ctypes|dotenv|wandb|mlflow|torch\.jit|tensorflow|tflite_runtime|onnx\w*|openvino|tensorrt|pycocotools)\b"
+_OTHER_LOADS = (
+    *("json.", "yaml.", "ruamel", "csv.", "toml.", "tomllib.", "omegaconf.", "hydra.", "dotenv.", "logging."),
+    *("numpy.", "scipy.", "PIL.", "cv2.", "librosa.", "soundfile.", "torchaudio.", "torchvision.io."),
+    *("datasets.", "nltk.", "spacy.", "gensim.", "pycocotools.", "clip.", "wandb.", "mlflow.", "ctypes."),
+    *("torch.hub.", "torch.jit.", "torch.utils.cpp_extension.", "tensorflow.", "tflite_runtime.", "onnx"),
+    *("openvino.", "tensorrt."),
 )
+"""How the names begin of what loads something else."""
 _PRETRAINED = re.compile(r"(torch\.hub|torch\.utils\.model_zoo|timm|transformers|clip|huggingface_hub)\.")
 _OTHER_THINGS = re.compile(
     r"^load_(data|dataset|image|audio|wav|yaml|json|config|vocab|url|dotenv|inline|ext\w*)$|from_url"
@@ -197,7 +201,7 @@ def _may_load(event: CallMade) -> bool:
         return True
     written = getattr(event.node.func, "attr", getattr(event.node.func, "id", ""))
     last = event.name.rpartition(".")[2] or written
-    if not _LOADING.fullmatch(last) or _OTHER_LOADS.match(event.name) or _OTHER_THINGS.search(last):
+    if not _LOADING.fullmatch(last) or event.name.startswith(_OTHER_LOADS) or _OTHER_THINGS.search(last):
         return False
     source = getattr(event.args[0], "name", "") if event.args else ""
     return not (source.endswith("state_dict()") or _PRETRAINED.match(source))
