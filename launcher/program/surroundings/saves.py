@@ -179,17 +179,16 @@ def is_a_cache(program: Program, call: ast.Call) -> bool:
     """Whether what is saved is surely no state of a training: data, to be read again in the same run."""
     what = argument_of(call, "obj", 0) if program.qualified(call.func) == "torch.save" else None
     written = "" if what is None else ast.unparse(what)
-    if _OF_DATA.search(written) and not _OF_STATES.search(written):
+    if _OF_DATA.search(written) and not OF_STATES.search(written):
         return True
     found = (None,) if what is None else origins(program, what)
     parts = [part for each in found for part in _written_parts(each)]
-    return len(parts) > 0 and None not in found and not any(_OF_STATES.search(each) for each in parts)
+    return len(parts) > 0 and None not in found and not any(OF_STATES.search(each) for each in parts)
 
 
 _OF_DATA = re.compile(r"data(set)?s?$|^feat")
-_OF_STATES = re.compile(
-    r"state|model|optim|epoch|step|weight|param|net|config|args|actor|critic|policy|agent"
-)
+OF_STATES = re.compile(r"state|model|optim|epoch|step|weight|param|net|config|args|actor|critic|policy|agent")
+"""What the parts of a training's state are called."""
 
 
 def _written_parts(whole: ast.expr | None) -> list[str]:

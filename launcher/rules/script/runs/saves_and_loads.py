@@ -11,10 +11,19 @@ from typing import Any
 from launcher.failure_modes import checkpoints
 from launcher.failure_modes.model import Finding, Severity, Stage
 from launcher.failure_modes.registry import finds
-from launcher.program.execution.objects import OPEN, OWN, CallMade, OpenedFile, Symbol, text_of, truth_of
+from launcher.program.execution.objects import (
+    OPEN,
+    OWN,
+    CallMade,
+    Object,
+    OpenedFile,
+    Symbol,
+    text_of,
+    truth_of,
+)
 from launcher.program.execution.ranks import RankRun
 from launcher.program.index import ancestors
-from launcher.program.surroundings.saves import SAVED_TO, SAVERS, is_a_cache
+from launcher.program.surroundings.saves import OF_STATES, SAVED_TO, SAVERS, is_a_cache
 from launcher.rules.script.findings import finding_at, related_at
 from launcher.rules.script.runs.rank_runs import TRAINING, RankRuns, is_asked_of_ranks
 from launcher.rules.script.starts.job_run import JobRun, may_run
@@ -86,7 +95,7 @@ def states_are_saved_where_they_are_kept(runs: RankRuns) -> Iterator[Finding]:
     others = 0
     for run in runs.runs:
         for event, path in _saves(run, _PLACES):
-            if path is not None and _is_lost(path, kept) and not is_a_cache(runs.program, event.node):
+            if path is not None and _is_lost(path, kept) and not _is_of_data(runs, event):
                 first.setdefault(event.node, path)
             else:
                 others += event.argument(*_PLACES.get(event.name, ("", 0))) is not None
@@ -105,6 +114,25 @@ def states_are_saved_where_they_are_kept(runs: RankRuns) -> Iterator[Finding]:
             remedy=None if planned is not None else KEEP_CHECKPOINTS,
             severity=Severity.WARNING if others else None,
         )
+
+
+def _is_of_data(runs: RankRuns, event: CallMade) -> bool:
+    """Whether what is saved is no state of a training: by the names of its parts, as a rank has them."""
+    what = event.argument("obj", 0)
+    if isinstance(what, dict):
+        parts = [*what.keys(), *what.values()]
+    elif isinstance(what, tuple | list):
+        parts = list(what)
+    else:
+        parts = []
+    if not parts:
+        return is_a_cache(runs.program, event.node)
+    names = (each if isinstance(each, str) else _name_of(each) for each in parts)
+    return not any(OF_STATES.search(each.lower()) for each in names)
+
+
+def _name_of(value: object) -> str:
+    return value.kind.node.name if isinstance(value, Object) else getattr(value, "name", "")
 
 
 def _is_lost(path: str, kept: tuple[str, ...]) -> bool:
