@@ -11,6 +11,7 @@ import math
 import operator
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
+from typing import Any
 
 from launcher.program.values import UNKNOWN, Constant, Evaluated, Several, Value, joined
 
@@ -33,11 +34,16 @@ _OF_WHOLE_NUMBERS: Mapping[type[ast.operator], Callable[[int, int], float]] = {
     ast.BitXor: operator.xor,
     ast.Pow: operator.pow,
 }
-_ORDERS: Mapping[type[ast.cmpop], Callable[[float, float], bool]] = {
+ORDERS: Mapping[type[ast.cmpop], Callable[[Any, Any], bool]] = {
     ast.Gt: operator.gt,
     ast.GtE: operator.ge,
     ast.Lt: operator.lt,
     ast.LtE: operator.le,
+}
+COMPARISONS: Mapping[type[ast.cmpop], Callable[[Any, Any], Any]] = {
+    ast.Eq: operator.eq,
+    ast.NotEq: operator.ne,
+    **ORDERS,
 }
 _LARGEST_POWER = 64
 """Powers and shifts by more than that make numbers that no setting is."""
@@ -135,9 +141,9 @@ def _holds(sign: ast.cmpop, left: Plain, right: Value, evaluated: Evaluated) -> 
         return None if found is None else found is isinstance(sign, ast.In)
     if not isinstance(right, Constant):
         return None
-    if type(sign) in _ORDERS:
+    if type(sign) in ORDERS:
         numbers = isinstance(left, int | float) and isinstance(right.value, int | float)
-        return _ORDERS[type(sign)](left, right.value) if numbers else None  # type: ignore[arg-type]
+        return ORDERS[type(sign)](left, right.value) if numbers else None
     return (left == right.value) is isinstance(sign, ast.Eq | ast.Is)
 
 

@@ -5,11 +5,12 @@ from __future__ import annotations
 import ast
 import operator
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import PurePosixPath
 from posixpath import commonprefix
 from typing import Any
 
+from launcher.program.evaluators.arithmetic import ARITHMETIC, COMPARISONS
 from launcher.program.execution.objects import (
     MOST_CHOICES,
     MOST_ITEMS,
@@ -36,24 +37,11 @@ from launcher.program.execution.objects import (
     truth_of,
 )
 
-_CALCULATED: dict[type[ast.AST], Callable[[Any, Any], Any]] = {
-    ast.Add: operator.add,
-    ast.Sub: operator.sub,
-    ast.Mult: operator.mul,
-    ast.Div: operator.truediv,
-    ast.FloorDiv: operator.floordiv,
-    ast.Mod: operator.mod,
+_CALCULATED: Mapping[type[ast.operator], Callable[[Any, Any], Any]] = {
+    **ARITHMETIC,
     ast.BitOr: operator.or_,
     ast.BitAnd: operator.and_,
     ast.BitXor: operator.xor,
-}
-_COMPARED: dict[type[ast.cmpop], Callable[[Any, Any], bool]] = {
-    ast.Eq: operator.eq,
-    ast.NotEq: operator.ne,
-    ast.Lt: operator.lt,
-    ast.LtE: operator.le,
-    ast.Gt: operator.gt,
-    ast.GtE: operator.ge,
 }
 _LARGEST_POWER = 64
 _NUMBERS = (bool, int, float)
@@ -186,7 +174,7 @@ class Expressions(ABC):
             type(node.op), self.evaluate(node.left, scope), self.evaluate(node.right, scope), node
         )
 
-    def calculate(self, sign: type[ast.AST], left: Any, right: Any, node: ast.AST) -> object:
+    def calculate(self, sign: type[ast.operator], left: Any, right: Any, node: ast.AST) -> object:
         """What two values come to."""
         if sign is ast.Div and isinstance(left, Object | PurePosixPath | str):
             if isinstance(left, PurePosixPath):
@@ -276,7 +264,7 @@ class Expressions(ABC):
         if not (is_known(left) and is_known(right)):
             return None
         try:
-            return bool(_COMPARED[type(sign)](left, right))
+            return bool(COMPARISONS[type(sign)](left, right))
         except TypeError:
             return None
 

@@ -14,7 +14,6 @@ from launcher.program.execution.expressions import chosen, is_made, item_name, j
 from launcher.program.execution.objects import (
     STARS,
     BoundCall,
-    CallMade,
     Class,
     DottedEntries,
     Environ,
@@ -69,8 +68,6 @@ class ProgramRun(Process):
         self.python = python_names(self)
         self._put_back: set[str] = set()
         """The names of libraries that the program gives values itself."""
-        self.events: list[CallMade] = []
-        self.callers: list[ast.Call] = []
         self.watched: Container[str] = ()
         """The names of libraries of which it is kept that they are read."""
         self._active: list[Function] = []
@@ -424,27 +421,6 @@ class ProgramRun(Process):
         if not self.tries:
             self.record(READ_UNSET, (key,), _call_at(node))
         return self.fail("KeyError")
-
-    def record(
-        self,
-        name: str,
-        args: tuple[Any, ...],
-        node: ast.Call,
-        keywords: dict[str, Any] | None = None,
-        owner: object = None,
-    ) -> CallMade:
-        """Keep that something of a library was called, or that a variable of the environment was set."""
-        made = CallMade(
-            name,
-            node,
-            args,
-            {} if keywords is None else keywords,
-            owner,
-            tuple(self.tests),
-            tuple(self.callers),
-        )
-        self.events.append(made)
-        return made
 
     def run_context(self, given: Suspended, body: Callable[[object], None]) -> None:
         """Run the function of a context manager, with what is run where it yields."""

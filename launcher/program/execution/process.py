@@ -23,6 +23,8 @@ class Process(Statements):
         self.group: CallMade | None = None
         """What made the process group, once there is one."""
         self.device: object = 0
+        self.events: list[CallMade] = []
+        self.callers: list[ast.Call] = []
         self.opened: OpenedFile | None = None
         """The file that was opened last to be read."""
 
@@ -34,7 +36,6 @@ class Process(Statements):
     def imported(self, name: str, node: ast.AST) -> object:
         """What an import gives: a module of the program, or the name of a library."""
 
-    @abstractmethod
     def record(
         self,
         name: str,
@@ -44,6 +45,17 @@ class Process(Statements):
         owner: object = None,
     ) -> CallMade:
         """Keep that something of a library was called, or that a variable of the environment was set."""
+        made = CallMade(
+            name,
+            node,
+            args,
+            {} if keywords is None else keywords,
+            owner,
+            tuple(self.tests),
+            tuple(self.callers),
+        )
+        self.events.append(made)
+        return made
 
     @abstractmethod
     def set_attribute(self, owner: Any, name: str, value: object) -> None:

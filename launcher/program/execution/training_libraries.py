@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from launcher.program.execution.objects import CallMade, Function, Native, Symbol
+from launcher.program.execution.objects import CallMade, Native, Symbol
 from launcher.program.execution.process import Process
 
 Model = Callable[..., Any]
@@ -99,19 +99,7 @@ def _main_with_words(run: Process, event: CallMade) -> object:
 
 def _configured(run: Process, decorator: Symbol, made: object) -> object:
     """Hydra's function, which gets a configuration that is composed elsewhere."""
-    return Native(
-        "main", lambda *_, **__: run.call(made, [Symbol("omegaconf.DictConfig()")], {}, _node_of(made))
-    )
-
-
-def _node_of(made: object) -> Any:
-    import ast
-
-    node = made.node if isinstance(made, Function) else None
-    call = ast.Call(ast.Name("main"), [], [])
-    if node is not None:
-        call.__dict__.update({key: value for key, value in node.__dict__.items() if key not in node._fields})
-    return call
+    return Native("main", lambda *_, **__: run.call(made, [Symbol("omegaconf.DictConfig()")], {}, run.at))
 
 
 def _same(run: Process, event: CallMade) -> object:

@@ -6,13 +6,13 @@ Such a run has two ranks at least: a test is the same on all of them, true on so
 from __future__ import annotations
 
 import ast
-import operator
 from collections.abc import Callable, Sequence
 from dataclasses import field, replace
 from typing import Any
 
 from launcher.frozen import frozen
 from launcher.program.evaluate import Evaluation
+from launcher.program.evaluators.arithmetic import COMPARISONS
 from launcher.program.values import (
     LAST_RANK,
     Constant,
@@ -144,12 +144,7 @@ def disjunction(truths: Sequence[Truth]) -> Truth:
 
 
 _OPERATORS: dict[type[ast.cmpop], Callable[[Any, Any], bool]] = {
-    ast.Eq: operator.eq,
-    ast.NotEq: operator.ne,
-    ast.Lt: operator.lt,
-    ast.LtE: operator.le,
-    ast.Gt: operator.gt,
-    ast.GtE: operator.ge,
+    **COMPARISONS,
     ast.Is: lambda one, other: one is other,
     ast.IsNot: lambda one, other: one is not other,
 }

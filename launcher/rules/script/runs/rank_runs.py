@@ -17,7 +17,7 @@ from launcher.program.execution.ranks import (
     variables_of_torchrun,
 )
 from launcher.program.execution.training_libraries import TRAINING_MODELS
-from launcher.program.index import last_name
+from launcher.program.index import ancestors, last_name
 from launcher.program.program import is_of_a_library
 from launcher.rules.script.configuration_files import ConfigurationFiles, words_of
 from launcher.rules.script.findings import ScriptSubject
@@ -82,6 +82,12 @@ def _does_more(name: str) -> bool:
 def is_asked_of_ranks(test: ast.AST) -> bool:
     """Whether a test that nobody can tell may be another one on each rank, by what it names."""
     return bool(_OF_RANKS.search(ast.unparse(test)))
+
+
+def loops_around(event: CallMade) -> int:
+    """How many loops a call stands in, with those around the calls of its functions."""
+    calls = (event.node, *event.callers)
+    return sum(isinstance(outer, ast.For | ast.While) for call in calls for outer in ancestors(call))
 
 
 class RankRuns:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ast
 import re
 from collections.abc import Iterator
 
@@ -11,9 +10,9 @@ from launcher.failure_modes import data
 from launcher.failure_modes.model import Finding, Stage
 from launcher.failure_modes.registry import finds
 from launcher.program.execution.objects import CallMade
-from launcher.program.index import ancestors, scope_of
+from launcher.rules.script.data.workers.worker_resources import too_many_workers
 from launcher.rules.script.findings import finding_at, related_at
-from launcher.rules.script.runs.rank_runs import TRAINING, RankRuns
+from launcher.rules.script.runs.rank_runs import TRAINING, RankRuns, loops_around
 
 _LOADER = "torch.utils.data.DataLoader"
 _SAMPLER = "torch.utils.data.DistributedSampler"
@@ -37,13 +36,7 @@ def loaders_leave_cpus_to_others(runs: RankRuns) -> Iterator[Finding]:
     for event in runs.first.calls(_LOADER):
         workers = event.argument("num_workers", 5)
         if isinstance(workers, int) and workers > cpus and event.is_sure:
-            yield finding_at(
-                data.TOO_MANY_WORKERS,
-                event.node,
-                f"{workers} workers in each of {runs.processes} processes make {workers * runs.processes} on "
-                f"the {facts.vcpus} vCPUs of {facts.instance_type}",
-                remedy=f"Use at most {max(1, cpus - 1)}: {cpus} vCPUs a process, less one.",
-            )
+            yield too_many_workers(event.node, workers, runs.processes, facts)
             return
 
 
@@ -62,9 +55,9 @@ def ranks_tell_samplers_the_epoch(runs: RankRuns) -> Iterator[Finding]:
         return
     if next(runs.calls("*.set_epoch"), None) is not None:
         return
-    trained = next((each for each in first.calls(*TRAINING) if _loops_around(each) > 1), None)
+    trained = next((each for each in first.calls(*TRAINING) if loops_around(each) > 1), None)
     sampler = next((each for each in first.calls(_SAMPLER) if _shuffles(each)), None)
-    if trained is None or sampler is None or _is_made_in_a_loop(sampler):
+    if trained is None or sampler is None or loops_around(sampler):
         return
     yield finding_at(
         data.SET_EPOCH_NEVER_CALLED,
@@ -76,17 +69,6 @@ def ranks_tell_samplers_the_epoch(runs: RankRuns) -> Iterator[Finding]:
 
 def _shuffles(sampler: CallMade) -> bool:
     return sampler.argument("shuffle", 3) in (None, True) and sampler.is_sure
-
-
-def _loops_around(event: CallMade) -> int:
-    """How many loops a call stands in, with those around the calls of its functions."""
-    calls = (event.node, *event.callers)
-    return sum(isinstance(outer, ast.For | ast.While) for call in calls for outer in ancestors(call))
-
-
-def _is_made_in_a_loop(event: CallMade) -> bool:
-    calls = (each for each in (event.node, *event.callers) if scope_of(each) is not None)
-    return any(isinstance(outer, ast.For | ast.While) for call in calls for outer in ancestors(call))
 
 
 LOADER_RUN_RULES = (loaders_leave_cpus_to_others, ranks_tell_samplers_the_epoch)

@@ -22,15 +22,14 @@ from launcher.program.execution.objects import (
     truth_of,
 )
 from launcher.program.execution.ranks import RankRun
-from launcher.program.index import ancestors
 from launcher.program.surroundings.saves import OF_STATES, SAVED_TO, SAVERS, is_a_cache
 from launcher.rules.script.findings import finding_at, related_at
-from launcher.rules.script.runs.rank_runs import TRAINING, RankRuns, is_asked_of_ranks
+from launcher.rules.script.runs.rank_runs import TRAINING, RankRuns, is_asked_of_ranks, loops_around
 from launcher.rules.script.starts.job_run import JobRun, may_run
 from launcher.rules.script.states.kept_folders import (
-    KEEP_CHECKPOINTS,
     OUTPUT_FOLDER,
     is_deleted,
+    lost_state,
     movers,
 )
 from launcher.rules.script.states.resuming import ASKED_OF_TRAINERS
@@ -104,16 +103,8 @@ def states_are_saved_where_they_are_kept(runs: RankRuns) -> Iterator[Finding]:
     job_run = JobRun(subject)
     if any(may_run(job_run, each) for each in movers(subject, kept)):
         return
-    where = f"keeps {planned.local_path}" if planned is not None else "keeps no folder for checkpoints"
     for node, path in first.items():
-        yield finding_at(
-            checkpoints.PATH_NOT_KEPT,
-            node,
-            f"`{_shown(path)}` is on the host's own disk, which is deleted with the job; beside the folders "
-            f"of the model and the output this job {where}",
-            remedy=None if planned is not None else KEEP_CHECKPOINTS,
-            severity=Severity.WARNING if others else None,
-        )
+        yield lost_state(subject, node, _shown(path), Severity.WARNING if others else None)
 
 
 def _is_of_data(runs: RankRuns, event: CallMade) -> bool:
@@ -175,7 +166,7 @@ def restarts_come_to_a_load(runs: RankRuns) -> Iterator[Finding]:
         "beginning, and what was done until then is paid for twice"
     )
     assert runs.first is not None
-    trained = next((each for each in runs.first.calls(*TRAINING) if _is_repeated(each)), None)
+    trained = next((each for each in runs.first.calls(*TRAINING) if loops_around(each)), None)
     if trained is None:
         return
     why = (
@@ -190,15 +181,6 @@ def restarts_come_to_a_load(runs: RankRuns) -> Iterator[Finding]:
         remedy=f"Load the newest checkpoint of {planned.local_path} at the start, with the states of model, "
         "optimizer and scheduler.",
         related=[related_at(each.node, "saved here") for each in [*runs.first.calls(*SAVERS)][:1]],
-    )
-
-
-def _is_repeated(event: CallMade) -> bool:
-    """Whether a call stands in a loop, or what calls its function does."""
-    return any(
-        isinstance(outer, ast.For | ast.While)
-        for call in (event.node, *event.callers)
-        for outer in ancestors(call)
     )
 
 

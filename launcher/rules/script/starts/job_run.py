@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import ast
-import operator
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, TypeVar, cast
 
@@ -16,7 +15,7 @@ from launcher.program.dataflow import (
     origins,
     parts_of,
 )
-from launcher.program.evaluators.arithmetic import ARITHMETIC
+from launcher.program.evaluators.arithmetic import ARITHMETIC, ORDERS
 from launcher.program.index import (
     Binding,
     BindingKind,
@@ -83,14 +82,6 @@ _OF_EACH_JOB = frozenset(
 """What the start of a job on SageMaker tells each of its processes."""
 
 
-_ORDERS: Mapping[type[ast.cmpop], Callable[[int, int], bool]] = {
-    ast.Gt: operator.gt,
-    ast.GtE: operator.ge,
-    ast.Lt: operator.lt,
-    ast.LtE: operator.le,
-}
-
-
 def as_started(program: Program, job: JobSpec) -> Program:
     """A program with the words and the environment variables that a job gives it."""
     # That a secret's value is a text is all that is known of it.
@@ -155,7 +146,7 @@ class JobRun:
                 held = self._is_in(test.left, right)
                 return None if held is None else held is isinstance(sign, ast.In)
             one, other = self.value(test.left), self.value(right)
-            order = _ORDERS.get(type(sign))
+            order = ORDERS.get(type(sign))
             if one is None or other is None:
                 return None
             if order is not None and isinstance(one.value, int) and isinstance(other.value, int):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from itertools import pairwise
 from pathlib import Path
 
@@ -417,19 +417,32 @@ def saves_go_where_they_are_kept(subject: ScriptSubject) -> Iterator[Finding]:
     for call, path in lost:
         begins = path_beginnings(subject, path)
         guessed = [each.is_guessed or each.text is None for each in begins]
-        where = f"keeps {planned.local_path}" if planned is not None else "keeps no folder for checkpoints"
-        yield finding_at(
-            checkpoints.PATH_NOT_KEPT,
-            call,
-            f"`{ast.unparse(path)}` is on the host's own disk, which is deleted with the job; beside "
-            f"the folders of the model and the output this job {where}",
-            remedy=None if planned is not None else KEEP_CHECKPOINTS,
-            severity=_severity_of(call, others) or (Severity.WARNING if any(guessed) else None),
-            related=_places_of_folder(call, begins),
-        )
+        severity = _severity_of(call, others) or (Severity.WARNING if any(guessed) else None)
+        yield lost_state(subject, call, ast.unparse(path), severity, _places_of_folder(call, begins))
 
 
-KEEP_CHECKPOINTS = (
+def lost_state(
+    subject: ScriptSubject,
+    call: ast.Call,
+    path: str,
+    severity: Severity | None,
+    related: Sequence[Related] = (),
+) -> Finding:
+    """A save to a path of the host's own disk, as it is shown to the user."""
+    planned = subject.plan.checkpoints
+    where = f"keeps {planned.local_path}" if planned is not None else "keeps no folder for checkpoints"
+    return finding_at(
+        checkpoints.PATH_NOT_KEPT,
+        call,
+        f"`{path}` is on the host's own disk, which is deleted with the job; beside "
+        f"the folders of the model and the output this job {where}",
+        remedy=None if planned is not None else _KEEP_CHECKPOINTS,
+        severity=severity,
+        related=related,
+    )
+
+
+_KEEP_CHECKPOINTS = (
     "Add the line `checkpoint: {}` to the job file, which keeps what is saved below "
     f"{DEFAULT_CHECKPOINT_PATH}; save checkpoints there, the final model to os.environ['SM_MODEL_DIR'] and "
     "everything else to os.environ['SM_OUTPUT_DATA_DIR']."

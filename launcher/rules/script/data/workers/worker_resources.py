@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
-from launcher.cluster.instances import instance_facts
+from launcher.cluster.instances import InstanceFacts, instance_facts
 from launcher.failure_modes import data
 from launcher.failure_modes.model import Finding, Related, Stage
 from launcher.failure_modes.registry import finds
@@ -92,14 +92,22 @@ def workers_have_cpus(subject: ScriptSubject) -> Iterator[Finding]:
             number = -(-number // processes)
         if number is not None and int(number) > cpus:
             workers = int(number)
-            yield finding_at(
-                data.TOO_MANY_WORKERS,
-                given,
-                f"{workers} workers in each of {processes} processes make {workers * processes} on the "
-                f"{facts.vcpus} vCPUs of {facts.instance_type}",
-                remedy=f"Use at most {max(1, cpus - 1)}: {cpus} vCPUs a process, less one.",
-                related=related,
-            )
+            yield too_many_workers(given, workers, processes, facts, related)
+
+
+def too_many_workers(
+    node: ast.expr, workers: int, processes: int, facts: InstanceFacts, related: Sequence[Related] = ()
+) -> Finding:
+    """More workers in each process of a host than it has vCPUs for them."""
+    cpus = max(1, facts.vcpus // processes)
+    return finding_at(
+        data.TOO_MANY_WORKERS,
+        node,
+        f"{workers} workers in each of {processes} processes make {workers * processes} on the "
+        f"{facts.vcpus} vCPUs of {facts.instance_type}",
+        remedy=f"Use at most {max(1, cpus - 1)}: {cpus} vCPUs a process, less one.",
+        related=related,
+    )
 
 
 @finds(Stage.SCRIPT, data.LOADER_WORKER_KILLED)
