@@ -118,6 +118,8 @@ class CallGraph:
         self.value, self.value_apart = value, value_apart
         self._found: dict[ast.AST, list[CallSite] | None] = {}
         self._deriving: dict[ast.ClassDef, list[ast.ClassDef]] = {}
+        self._classes_above: dict[ast.ClassDef, frozenset[ast.ClassDef]] = {}
+        self._members: dict[ast.ClassDef, set[str] | None] = {}
         self._kept: dict[ast.AST, list[tuple[ast.Call, bool, bool]]] = {}
         self._kept_classes: dict[str, list[ast.Call]] = {}
         self._waiting: list[ast.Call] | None = None
@@ -240,15 +242,18 @@ class CallGraph:
                 each
                 for file in self.files.files
                 for each in file.classes
-                if each is not definition and each.bases and self._derives_from(each, definition)
+                if each is not definition and each.bases and definition in self._above(each)
             ]
         return self._deriving[definition]
 
-    def _derives_from(self, definition: ast.ClassDef, base: ast.ClassDef, depth: int = 5) -> bool:
-        """Whether a class has another one of the program among those that it is derived from."""
-        above = [getattr(self.value(each), "node", None) for each in definition.bases]
-        classes = [each for each in above if isinstance(each, ast.ClassDef)]
-        return base in above or any(depth and self._derives_from(each, base, depth - 1) for each in classes)
+    def _above(self, definition: ast.ClassDef, depth: int = _DEEPEST_CLASS) -> frozenset[ast.ClassDef]:
+        """The classes of the program that one is derived from."""
+        if definition not in self._classes_above:
+            nodes = [getattr(self.value(each), "node", None) for each in definition.bases]
+            bases = [each for each in nodes if isinstance(each, ast.ClassDef)]
+            further = (self._above(each, depth - 1) for each in bases if depth)
+            self._classes_above[definition] = frozenset(bases).union(*further)
+        return self._classes_above[definition]
 
     @cached_property
     def declared_ranks(self) -> frozenset[str]:
@@ -343,7 +348,9 @@ class CallGraph:
         """Whether what has an attribute is asked for others beside it that no object of the method's class
         has: of `self.model.train()` beside `self.model.parameters()` the model is no trainer."""
         own, owner = class_of(method), dotted_name(use.value)
-        members = None if own is None else self._members_of(own)
+        if own is not None and own not in self._members:
+            self._members[own] = self._members_of(own)
+        members = None if own is None else self._members[own]
         asked = self._asked_of(file_of(use)).get(owner, ()) if owner and members is not None else ()
         return any(each.attr not in (members or ()) and _place_of(each) is _place_of(use) for each in asked)
 
@@ -371,9 +378,8 @@ class CallGraph:
             if above is None and base not in (External("object"), External("abc.ABC")):
                 return None
             names |= above or set()
-        for each in (one for file in self.files.files for one in file.classes):
-            if depth == _DEEPEST_CLASS and each is not definition and self._derives_from(each, definition):
-                names |= {*file_of(each).scopes[each].bindings, *file_of(each).set_attributes}
+        for each in self.deriving(definition) if depth == _DEEPEST_CLASS else ():
+            names |= {*file_of(each).scopes[each].bindings, *file_of(each).set_attributes}
         return names
 
     def _reads_of_property(self, name: str, method: FunctionNode) -> Iterator[CallSite | None]:

@@ -20,7 +20,6 @@ from tempfile import NamedTemporaryFile
 from types import FrameType
 from typing import TYPE_CHECKING
 
-from launcher.failure_modes import training_script
 from launcher.failure_modes.model import Edit, Finding, Fix, Refusal
 from launcher.frozen import frozen
 from launcher.program.index import Unread
@@ -163,9 +162,8 @@ def lint_subjects(
                 judged.add(subject, _in_time(subject, partial(check_program, subject)))
             else:
                 findings = _in_time(subject.program, partial(check_script, subject))
-                if not any(each.code == training_script.SCRIPT_RAISED.code for each in findings):
-                    findings += _in_time(subject.program, partial(check_runs, subject, findings))
-                judged.add(subject.program, findings)
+                by_runs = _in_time(subject.program, partial(check_runs, subject, findings))
+                judged.add(subject.program, [*findings, *by_runs])
     return _accepted(judged, selection, Configurations(), with_job=True)
 
 
@@ -277,15 +275,18 @@ def _judge_all(scripts: list[_Script], changed: Mapping[str, bytes], processes: 
         yield from pool.map(_judge, shares, repeat(dict(changed)))
 
 
-def _in_time(program: Program, check: Callable[[], list[Finding]]) -> list[Finding]:
-    """The findings of a check, or a warning that it came to no end.
+def _in_time(program: Program, check: Callable[[], Iterator[Finding]]) -> list[Finding]:
+    """The findings of a check; where it came to no end, those until then and a warning.
 
     A mistake of ours keeps nobody from starting a job: it is told with its place.
     """
     remedy = "Split it where it is that long. Where it was generated, leave it out (`exclude`)."
+    findings: list[Finding] = []
     try:
         with at_most(MOST_SECONDS):
-            return check()
+            for each in check():
+                findings.append(each)
+        return findings
     except TakesTooLongError:
         reason = f"after {MOST_SECONDS:g} s of computing the rules were not done with it"
     except RecursionError:
@@ -294,7 +295,7 @@ def _in_time(program: Program, check: Callable[[], list[Finding]]) -> list[Findi
         last = traceback.extract_tb(error.__traceback__)[-1]
         reason = f"{type(error).__name__} in {Path(last.filename).name}, line {last.lineno}, ended the rules"
         remedy = "This is a fault of the launcher: report it, if you can with the script."
-    return [unfinished_finding(program.entry.path, reason, remedy)]
+    return [*findings, unfinished_finding(program.entry.path, reason, remedy)]
 
 
 def _leave_interrupts() -> None:

@@ -5,11 +5,14 @@ from __future__ import annotations
 import json
 import os
 import socket
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
+from launcher.failure_modes.model import Finding
 from launcher.program import program as reading
+from launcher.program.program import Program
 from launcher.session import lint_scripts
 from tests.cli.conftest import RunLaunch
 
@@ -133,11 +136,10 @@ def test_a_file_of_nothing_but_short_statements_is_not_parsed(run_launch: RunLau
 def test_a_program_that_takes_too_long_is_a_warning_and_the_next_is_judged(
     run_launch: RunLaunch, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def never_ends(program: object) -> list[object]:
-        if program.entry.path.name == "long.py":  # type: ignore[attr-defined]
-            while True:
-                pass
-        return check(program)  # type: ignore[arg-type,return-value]
+    def never_ends(program: Program) -> Iterator[Finding]:
+        yield from check(program)
+        while program.entry.path.name == "long.py":
+            pass
 
     check = lint_scripts.check_program
     monkeypatch.setattr(lint_scripts, "check_program", never_ends)
@@ -146,8 +148,9 @@ def test_a_program_that_takes_too_long_is_a_warning_and_the_next_is_judged(
     Path("train.py").write_text(SCRIPT, "utf-8")
     code, out, _ = run_launch("lint", "long.py", "train.py")
     assert code == 1
-    assert "warning CODE001 not judged: after 0.05 s of computing" in out
+    assert "warning CODE001 not judged to the end: after 0.05 s of computing" in out
     assert "train.py:5:9" in out
+    assert "long.py:5:9" in out  # What was found until then.
 
 
 @pytest.mark.parametrize(
@@ -160,10 +163,10 @@ def test_a_program_that_takes_too_long_is_a_warning_and_the_next_is_judged(
 def test_a_program_on_which_the_rules_fail_is_a_warning_and_the_next_is_judged(
     run_launch: RunLaunch, monkeypatch: pytest.MonkeyPatch, fault: Exception, reason: str
 ) -> None:
-    def fails(program: object) -> list[object]:
-        if program.entry.path.name == "odd.py":  # type: ignore[attr-defined]
+    def fails(program: Program) -> Iterator[Finding]:
+        if program.entry.path.name == "odd.py":
             raise fault
-        return check(program)  # type: ignore[arg-type,return-value]
+        yield from check(program)
 
     check = lint_scripts.check_program
     monkeypatch.setattr(lint_scripts, "check_program", fails)

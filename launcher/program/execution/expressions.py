@@ -63,6 +63,12 @@ class Expressions(ABC):
         """The tests around this place that nobody can tell."""
         self.keys: set[str] = set()
         """The texts by which entries are read of what a library gave."""
+        self.texts: dict[str, dict[ast.expr, None]] = {}
+        """The literal texts that are come to, with their places."""
+        self.periods: dict[ast.AST, int] = {}
+        """In how many turns of a loop the tests hold once that ask for that: `if step % 8 == 0`."""
+        self.truths: dict[ast.expr, bool | None] = {}
+        """What the tests were that are come to, None where nobody can tell or they were both."""
         self.tries = 0
         """How many `try` blocks are around this place."""
 
@@ -106,7 +112,10 @@ class Expressions(ABC):
             raise OutOfSteps
         kind = type(node)
         if kind is ast.Constant:
-            return node.value  # type: ignore[attr-defined]
+            value = node.value  # type: ignore[attr-defined]
+            if type(value) is str:
+                self.texts.setdefault(value, {})[node] = None
+            return value
         way = _WAYS.get(kind)
         found = Symbol() if way is None else way(self, node, scope)
         return bounded(found) if type(found) in _GROWING else found
@@ -170,9 +179,11 @@ class Expressions(ABC):
         return value
 
     def _binary(self, node: ast.BinOp, scope: RunScope) -> object:
-        return self.calculate(
-            type(node.op), self.evaluate(node.left, scope), self.evaluate(node.right, scope), node
-        )
+        left, right = self.evaluate(node.left, scope), self.evaluate(node.right, scope)
+        found = self.calculate(type(node.op), left, right, node)
+        if isinstance(node.op, ast.Mod) and isinstance(found, Symbol) and isinstance(right, int):
+            found.period = right
+        return found
 
     def calculate(self, sign: type[ast.operator], left: Any, right: Any, node: ast.AST) -> object:
         """What two values come to."""
@@ -211,26 +222,27 @@ class Expressions(ABC):
         value = self.evaluate(node.operand, scope)
         if isinstance(node.op, ast.Not):
             truth = truth_of(value)
-            return Symbol() if truth is None else not truth
+            return open_test(value) if truth is None else not truth
         if isinstance(node.op, ast.USub) and isinstance(value, _NUMBERS):
             return -value
         return value if isinstance(node.op, ast.UAdd) else Symbol()
 
     def _boolean(self, node: ast.BoolOp, scope: RunScope) -> object:
         decides = isinstance(node.op, ast.Or)
-        open_ones, value = 0, None
+        value: Any = None
+        untold: list[object] = []
         try:
             for each in node.values:
                 value = self.evaluate(each, scope)
                 truth = truth_of(value)
                 if truth is decides:
-                    return value if not open_ones or truth_of(value) is False or decides else Symbol()
+                    return value if not untold or truth_of(value) is False or decides else Symbol()
                 if truth is None:
-                    open_ones += 1
+                    untold.append(value)
                     self.tests.append(each)
         finally:
-            del self.tests[len(self.tests) - open_ones :]
-        return Symbol() if open_ones else value
+            del self.tests[len(self.tests) - len(untold) :]
+        return open_test(*untold) if untold else value
 
     def _compare(self, node: ast.Compare, scope: RunScope) -> object:
         left, found = self.evaluate(node.left, scope), True
@@ -238,7 +250,7 @@ class Expressions(ABC):
             right = self.evaluate(each, scope)
             truth = self.compare(sign, left, right)
             if truth is None:
-                return Symbol()
+                return open_test(left, right)
             found, left = found and truth, right
         return found
 
@@ -467,6 +479,13 @@ _WAYS: dict[type[ast.AST], Callable[[Any, Any, RunScope], Any]] = {
     ast.Yield: Expressions._yielded,
     ast.YieldFrom: Expressions._yielded,
 }
+
+
+def open_test(*values: object) -> Symbol:
+    """A test of values that nobody can tell, with the period of a counter among them."""
+    made = Symbol()
+    made.period = max((each.period for each in values if isinstance(each, Symbol)), default=0)
+    return made
 
 
 def _ends(node: ast.Slice) -> tuple[ast.expr | None, ast.expr | None, ast.expr | None]:

@@ -27,6 +27,7 @@ from launcher.program.execution.objects import (
     ProcessEnded,
     Raised,
     RankWorld,
+    RecordEntries,
     RunScope,
     Super,
     Suspended,
@@ -263,8 +264,8 @@ class ProgramRun(Process):
                 return owner.scope.variables[name]
             below = f"{owner.name}.{name}".lstrip(".")
             return self.module(below) or Symbol()
-        if isinstance(owner, DottedEntries) and name in owner:
-            return owner[name]
+        if isinstance(owner, DottedEntries) and name in (*owner, "__dict__"):
+            return owner[name] if name in owner else RecordEntries(owner)
         if isinstance(owner, Function | BoundCall):
             if name == "__name__" and isinstance(owner, Function):
                 return owner.name

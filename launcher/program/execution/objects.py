@@ -53,7 +53,7 @@ class Symbol:
     method of that. `made_by` is the call that made it, `owner` what the attribute was read of.
     """
 
-    __slots__ = ("attributes", "is_own", "made_by", "name", "owner")
+    __slots__ = ("attributes", "is_own", "made_by", "name", "owner", "period")
 
     def __init__(
         self,
@@ -66,6 +66,8 @@ class Symbol:
         """Where it `is_own`, each process has another one."""
         self.name, self.made_by, self.owner, self.is_own = name, made_by, owner, is_own
         self.attributes: dict[str, object] = {}
+        self.period = 0
+        """What a counter is divided by, where this is the rest or a test of it: `step % 8 == 0`."""
 
     def __repr__(self) -> str:
         return f"<{self.name or '?'}>"
@@ -97,6 +99,8 @@ class CallMade:
     owner: object
     tests: tuple[ast.AST, ...]
     callers: tuple[ast.Call, ...]
+    is_tried: bool = False
+    """Whether a `try` is around it, which may catch what it raises."""
 
     @property
     def is_sure(self) -> bool:
@@ -278,6 +282,27 @@ class DottedEntries(dict[str, Any]):
     """A configuration: entries that are attributes as well, as of a Namespace or an AttrDict."""
 
     __hash__ = object.__hash__  # type: ignore[assignment]
+
+
+class RecordEntries(dict[str, Any]):
+    """What `vars` gives of a record: a plain dictionary, and what is put into it is put into the record."""
+
+    __hash__ = object.__hash__  # type: ignore[assignment]
+
+    def __init__(self, record: DottedEntries) -> None:
+        """Of a record as it is now."""
+        super().__init__(record)
+        self.record = record
+
+    def __setitem__(self, key: str, value: Any) -> None:
+        """Put in an entry."""
+        super().__setitem__(key, value)
+        self.record[key] = value
+
+    def update(self, *others: Any, **entries: Any) -> None:
+        """Put in entries."""
+        for key, value in dict(*others, **entries).items():
+            self[key] = value
 
 
 class Raised(Exception):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+from contextlib import suppress
 from typing import Any
 
 from launcher.program.execution.objects import (
@@ -83,10 +84,9 @@ class OptionParser:
         elif options.pop("required", False):
             # What the job leaves out is another rule's: here it is open.
             options.setdefault("default", Symbol())
-        try:
-            self.target.add_argument(*names, **options)
-        except (argparse.ArgumentError, TypeError, ValueError):
-            return Symbol()
+        with suppress(argparse.ArgumentError, TypeError, ValueError):
+            made = self.target.add_argument(*names, **options)
+            self.run.options.setdefault(made.dest, self.run.at)
         return Symbol()
 
     def _type(self, kind: Any) -> Any:

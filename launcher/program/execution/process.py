@@ -25,6 +25,8 @@ class Process(Statements):
         self.device: object = 0
         self.events: list[CallMade] = []
         self.callers: list[ast.Call] = []
+        self.options: dict[str, ast.Call] = {}
+        """Where the options are declared that its parsers know, by the names of their values."""
         self.opened: OpenedFile | None = None
         """The file that was opened last to be read."""
 
@@ -53,6 +55,7 @@ class Process(Statements):
             owner,
             tuple(self.tests),
             tuple(self.callers),
+            self.tries > 0,
         )
         self.events.append(made)
         return made

@@ -18,6 +18,7 @@ from launcher.program.execution.objects import (
     OpenedFile,
     ProcessEnded,
     Raised,
+    RecordEntries,
     RunScope,
     Super,
     Symbol,
@@ -78,7 +79,9 @@ def python_names(run: Process) -> dict[str, object]:
         "setattr": lambda owner, name, value: run.set_attribute(owner, name, value),
         "hasattr": lambda owner, name: _has(run, owner, name),
         "vars": lambda value=None: (
-            value if isinstance(value, DottedEntries) else getattr(value, "attributes", Symbol())
+            RecordEntries(value)
+            if isinstance(value, DottedEntries)
+            else getattr(value, "attributes", Symbol())
         ),
         "type": lambda value, *_: value.kind if isinstance(value, Object) else Symbol(),
         "super": lambda *given: _super(given),
@@ -321,5 +324,6 @@ def end_of_process(run: Process, *given: object) -> object:
 def open_file(run: Process, name: object, mode: object = "r") -> OpenedFile:
     """An open file, by its name, which is empty where nobody gives one."""
     made = OpenedFile("" if name is None else text_of(name), text_of(mode))
+    run.record("open", (made.name, made.mode), run.at)
     run.opened = made if "w" not in made.mode else run.opened
     return made

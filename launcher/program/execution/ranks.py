@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import json
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
@@ -21,6 +22,7 @@ from launcher.program.execution.objects import (
 from launcher.program.execution.option_parsers import PARSER_MODELS
 from launcher.program.execution.python_library import PYTHON_MODELS
 from launcher.program.execution.training_libraries import TRAINING_MODELS
+from launcher.program.execution.written_trees import place_of
 from launcher.program.program import Program
 from launcher.program.values import LIBRARY_TABLES
 
@@ -33,7 +35,10 @@ class RankRun:
 
     It `is_whole` where it came to its end within the steps that a run may take. `group` is the call that
     made it one of several, `variables` its environment at the end, `keys` the texts by which entries are read
-    of what libraries gave.
+    of what libraries gave. `options` are the places where its parsers' options are declared, by the names of
+    their values. Of the tests of its `if` statements `truths` says what they were, None where that is open or
+    they were both, and `periods` in how many turns they hold once that ask for that. `texts` are the places
+    of the literal texts that it came to.
     """
 
     world: RankWorld
@@ -43,6 +48,10 @@ class RankRun:
     group: CallMade | None
     variables: Mapping[str, object]
     keys: frozenset[str]
+    options: Mapping[str, ast.Call]
+    periods: Mapping[ast.AST, int]
+    truths: Mapping[ast.AST, bool | None]
+    texts: Mapping[str, list[ast.AST]]
 
     def calls(self, *names: str) -> Iterator[CallMade]:
         """Its calls of these names; `*.save` is a method or function of that last name, of whatever it is."""
@@ -76,6 +85,10 @@ def run_rank(
         run.group,
         run.environ,
         frozenset(run.keys),
+        run.options,
+        run.periods,
+        {place_of(test): truth for test, truth in run.truths.items()},
+        {text: [*map(place_of, nodes)] for text, nodes in run.texts.items()},
     )
 
 

@@ -120,7 +120,11 @@ class Statements(Expressions):
                     owner.pop(key, None)
 
     def _run_if(self, node: ast.If, scope: RunScope) -> None:
-        truth = self.truth(self.evaluate(node.test, scope))
+        value = self.evaluate(node.test, scope)
+        truth = self.truth(value)
+        if isinstance(value, Symbol) and value.period:
+            self.periods[node.test] = value.period
+        self.truths[node.test] = truth if self.truths.get(node.test, truth) is truth else None
         if truth is not None:
             self.run(node.body if truth else node.orelse, scope)
             return

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import ast
 import os
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from inspect import getdoc
 from pathlib import Path
@@ -56,7 +56,9 @@ from launcher.rules.script.data.workers.worker_resources import (
 from launcher.rules.script.findings import ScriptSubject
 from launcher.rules.script.runs.collective_order import ORDER_RUN_RULES
 from launcher.rules.script.runs.early_ends import ENDING_RUN_RULES
+from launcher.rules.script.runs.file_reads import FILE_RUN_RULES
 from launcher.rules.script.runs.meetings import MEETING_RUN_RULES
+from launcher.rules.script.runs.micro_batches import gradients_are_sent_once_a_step
 from launcher.rules.script.runs.rank_runs import RankRuns
 from launcher.rules.script.runs.samplers_and_workers import LOADER_RUN_RULES
 from launcher.rules.script.runs.saves_and_loads import STATE_RUN_RULES
@@ -159,19 +161,24 @@ RUN_RULES: tuple[Callable[[RankRuns], Iterator[Finding]], ...] = (
     *ENDING_RUN_RULES,
     *ORDER_RUN_RULES,
     *LOADER_RUN_RULES,
+    *FILE_RUN_RULES,
+    gradients_are_sent_once_a_step,
 )
 """The rules on what the ranks of a job do; what another rule has found of a mode is not said again."""
 
 
-def check_program(program: Program) -> list[Finding]:
-    """The findings of every rule on the program alone, in the order of RULES; then what could not be read."""
+def check_program(program: Program) -> Iterator[Finding]:
+    """The findings of every rule on the program alone, in the order of RULES; first what could not be read.
+
+    They come one by one, so that those that are there are kept where a later rule takes too long.
+    """
+    yield from (unread_finding(each, imported=True) for each in program.unread)
     reach = program.analysis(Reachability)
+    is_a_test = _is_a_test(program)
     rules = SINGLE_PROCESS_RULES if reach.is_alone else RULES
-    findings = [each for rule in rules for each in rule(program) if _is_reached(reach, each)]
-    shown = _once_a_place(findings)
-    if _is_a_test(program):
-        shown = [_as_information(each) if each.code in SEVERAL_HOSTS_CODES else each for each in shown]
-    return [*shown, *(unread_finding(each, imported=True) for each in program.unread)]
+    for each in _once_a_place(each for rule in rules for each in rule(program)):
+        if _is_reached(reach, each):
+            yield _as_information(each) if is_a_test and each.code in SEVERAL_HOSTS_CODES else each
 
 
 def _as_information(finding: Finding, also: str = "") -> Finding:
@@ -194,17 +201,18 @@ def _is_reached(reach: Reachability, finding: Finding) -> bool:
     return place is None or place.line is None or reach.reaches_line(place.file, place.line)
 
 
-def _once_a_place(findings: Iterable[Finding]) -> list[Finding]:
+def _once_a_place(findings: Iterable[Finding]) -> Iterator[Finding]:
     """Without what a later rule says of the same mode at the same place."""
-    first: dict[object, Finding] = {}
+    seen: set[object] = set()
     for each in findings:
         place = each.location
-        key = id(each) if place is None else (each.code, place.file, place.line, place.column)
-        first.setdefault(key, each)
-    return list(first.values())
+        key = None if place is None else (each.code, place.file, place.line, place.column)
+        if key is None or key not in seen:
+            seen.add(key)
+            yield each
 
 
-def check_script(subject: ScriptSubject) -> list[Finding]:
+def check_script(subject: ScriptSubject) -> Iterator[Finding]:
     """The findings of every rule that reads a program and the job that starts it.
 
     What is wrong with the program where this job never comes, as behind an option that it does not give, is
@@ -213,25 +221,23 @@ def check_script(subject: ScriptSubject) -> list[Finding]:
     subject = replace(subject, program=as_started(subject.program, subject.job))
     program, truth = subject.program, JobRun(subject).truth
     on_one_host = subject.job.resources.instance_count == 1
-    findings = []
     for each in check_program(program):
         if _is_passed_over(program, each, truth):
             each = _as_information(each, "; this job does not come here")
         elif on_one_host and each.code == distribution.LOCAL_RANK_AS_RANK.code:
             each = _as_information(each, "; this job has one host, where both ranks are the same")
-        findings.append(each)
-    return [*findings, *(finding for rule in JOB_RULES for finding in rule(subject))]
+        yield each
+    yield from (finding for rule in JOB_RULES for finding in rule(subject))
 
 
-def check_runs(subject: ScriptSubject, findings: Iterable[Finding]) -> list[Finding]:
+def check_runs(subject: ScriptSubject, findings: Sequence[Finding]) -> Iterator[Finding]:
     """The findings of every rule on what the ranks of a job do, beside those of the rules that read."""
     subject = replace(subject, program=as_started(subject.program, subject.job))
-    findings = list(findings)
     found = {each.code for each in findings if each.severity is not Severity.INFO}
     places = {(each.code, each.location and each.location.line) for each in findings}
     runs = RankRuns(subject)
     by_runs = (each for rule in RUN_RULES for each in rule(runs) if each.code not in found)
-    return [each for each in by_runs if (each.code, each.location and each.location.line) not in places]
+    yield from (each for each in by_runs if (each.code, each.location and each.location.line) not in places)
 
 
 def _is_passed_over(program: Program, finding: Finding, known: Known) -> bool:
@@ -260,10 +266,10 @@ def _codes(rules: Iterable[Callable[..., object]]) -> frozenset[str]:
 
 @finds(Stage.SCRIPT, training_script.SCRIPT_RAISED)
 def unfinished_finding(path: Path, reason: str, remedy: str) -> Finding:
-    """A script with which the rules do not come to an end, so that nothing is said of it. A warning."""
+    """A script with which the rules do not come to an end, so that they may have more to say. A warning."""
     return training_script.SCRIPT_RAISED.finding(
         Stage.SCRIPT,
-        f"not judged: {reason}",
+        f"not judged to the end: {reason}",
         remedy=remedy,
         severity=Severity.WARNING,
         location=Location(str(path), 1, 1),

@@ -115,7 +115,7 @@ torch.save(load("model.pt")["model"], "bare.pt")
 
 
 def told(program: ReadProgram, text: str, training: str = TRAINING) -> list[str]:
-    found = check_program(program(text, **{"training.py": training}))
+    found = list(check_program(program(text, **{"training.py": training})))
     return sorted(each.code for each in found if each.code in ("CKPT008", "DDP004"))
 
 
@@ -203,7 +203,7 @@ def test_what_a_demo_downloads_by_itself_is_fine(program: ReadProgram) -> None:
         "def fetch(url):\n    download_url(url, 'models')\n"
     )
     demo = "import accelerate\nfrom training import fetch\nfetch('https://example.com/a.pt')\n"
-    found = check_program(program(demo, **{"training.py": fetching}))
+    found = list(check_program(program(demo, **{"training.py": fetching})))
     assert [each.code for each in found if each.code == "DATA009"] == []
     joined = check_program(
         program(demo + "from training import start\nstart()\n", **{"training.py": fetching})

@@ -23,7 +23,7 @@ def judged(text: str) -> int | None:
     read = read_source(text.encode("utf-8", "surrogatepass"), path)
     if not isinstance(read, FileIndex):
         return None
-    return len(check_program(Program(read, path.parent, (read,), (), {"x": read})))
+    return len(list(check_program(Program(read, path.parent, (read,), (), {"x": read}))))
 
 
 PIECES = [
@@ -129,7 +129,7 @@ def test_a_script_that_ends_after_any_byte_is_judged_or_no_python(script: Path) 
         read = read_source(data[:end], script)
         # A whole line more or less is what makes another program; the rest differs in one word.
         if isinstance(read, FileIndex) and data[end : end + 1] == b"\n":
-            check_program(Program(read, script.parent, (read,), (), {"train": read}))
+            list(check_program(Program(read, script.parent, (read,), (), {"train": read})))
 
 
 @given(

@@ -1,5 +1,5 @@
 """What ends every rank of a job early: names that the image's libraries no longer have, variables that nobody
-sets."""
+sets, checkpoints that torch.load refuses."""
 
 from __future__ import annotations
 
@@ -10,9 +10,19 @@ from launcher.failure_modes import training_script
 from launcher.failure_modes.model import Finding, Severity, Stage
 from launcher.failure_modes.registry import finds
 from launcher.program.execution.interpreter import READ_UNSET
+from launcher.program.execution.objects import (
+    OPEN,
+    OWN,
+    CallMade,
+    DottedEntries,
+    Object,
+    OpenDictionary,
+)
+from launcher.program.surroundings.saves import SAVERS
 from launcher.program.values import LIBRARY_TABLES
-from launcher.rules.script.findings import finding_at
+from launcher.rules.script.findings import finding_at, related_at
 from launcher.rules.script.runs.rank_runs import RankRuns
+from launcher.rules.script.runs.saves_and_loads import text_of_path
 
 _REMOVED: dict[str, tuple[str, str]] = LIBRARY_TABLES["removed_names"]
 """By its name, the package that lost something and the version from which on it is gone."""
@@ -87,4 +97,78 @@ def variables_are_set(runs: RankRuns) -> Iterator[Finding]:
             )
 
 
-ENDING_RUN_RULES = (names_are_still_there, variables_are_set)
+_WITHOUT_REFUSAL = "TORCH_FORCE_NO_WEIGHTS_ONLY_LOAD"
+_SINCE = (2, 6)
+_OF_WEIGHTS = re.compile(r"model|net|state_dict|weights", re.IGNORECASE)
+
+
+@finds(Stage.SCRIPT, training_script.SCRIPT_RAISED)
+def checkpoints_can_be_read_again(runs: RankRuns) -> Iterator[Finding]:
+    """A checkpoint with more in it than tensors and plain values, which the program loads without saying so.
+
+    From torch 2.6 on torch.load takes weights_only=True by default and refuses it: the job that was to go on
+    after an interruption ends there. Silent within a `try`, and where another file is loaded.
+
+    Bad: `torch.save({"model": ..., "args": args}, path)` and `torch.load(path)`. Good: `vars(args)`, or
+    `torch.load(path, weights_only=False)`. Source: the release notes of torch 2.6.
+    """
+    has = runs.versions.get("torch")
+    if has is None or _parts(has) < _SINCE or runs.first is None or _WITHOUT_REFUSAL in runs.first.variables:
+        return
+    for save in (each for run in runs.runs[:1] for each in run.calls("torch.save")):
+        states = save.argument("obj", 0)
+        held = _refused_part(states)
+        if held is None or not _is_read_again(runs.first.keys, states):
+            continue
+        for load in runs.first.calls("torch.load"):
+            if "weights_only" in load.keywords or "pickle_module" in load.keywords or load.is_tried:
+                continue
+            if isinstance(load.keywords, OpenDictionary) or not _may_be_one_file(save, load):
+                continue
+            yield finding_at(
+                training_script.SCRIPT_RAISED,
+                load.node,
+                f"the checkpoint holds `{held}`, an object that torch.load of torch {has} refuses, as "
+                "weights_only is True by default since 2.6: a run that goes on from it ends here",
+                remedy=f"Save plain values (`vars({held})`), or pass weights_only=False to load what "
+                "a job of yours wrote.",
+                related=[related_at(save.node, "saved here")],
+            )
+            return
+
+
+def _refused_part(states: object) -> str | None:
+    """The entry of a checkpoint, or of one within it, that is neither a tensor nor plain: a configuration."""
+    if not isinstance(states, dict) or isinstance(states, DottedEntries):
+        return None
+    for key, value in states.items():
+        is_record = isinstance(value, Object) and value.kind.library_base() is None and value.native is None
+        if isinstance(value, DottedEntries) or is_record:
+            return str(key)
+        inner = _refused_part(value)
+        if inner is not None:
+            return inner
+    return None
+
+
+def _is_read_again(keys: frozenset[str], states: object) -> bool:
+    """Whether a program reads what a checkpoint holds beside the weights."""
+    return isinstance(states, dict) and any(
+        isinstance(key, str) and key in keys and not _OF_WEIGHTS.search(key) for key in states
+    )
+
+
+def _may_be_one_file(save: CallMade, load: CallMade) -> bool:
+    """Whether a path that is loaded may be the one that is saved to, by the names of the files."""
+    names = [text_of_path(each) for each in (save.argument(*SAVERS["torch.save"]), load.argument("f", 0))]
+    if names[0] is None or names[1] is None:
+        return True
+    patterns = [re.split(f"[{OPEN}{OWN}]+", each.rpartition("/")[2]) for each in names if each]
+    texts = ["x".join(each) for each in patterns]
+    return any(
+        re.fullmatch(".*".join(map(re.escape, one)), other) is not None
+        for one, other in zip(patterns, reversed(texts), strict=True)
+    )
+
+
+ENDING_RUN_RULES = (names_are_still_there, variables_are_set, checkpoints_can_be_read_again)

@@ -14,7 +14,7 @@ from launcher.program.program import joining_calls
 from launcher.program.values import INIT_PROCESS_GROUP
 from launcher.rules.script.findings import finding_at, related_at
 from launcher.rules.script.process_groups import imports_what_joins
-from launcher.rules.script.runs.rank_runs import TRAINING, RankRuns
+from launcher.rules.script.runs.rank_runs import TRAINING, RankRuns, settings_of
 
 _BY_MPI = ("horovod.torch.init", "horovod.tensorflow.init", "mpi4py.MPI.COMM_WORLD.Get_rank")
 _ONE_HOST = re.compile(r"tcp://(localhost|127\.0\.0\.1|0\.0\.0\.0)(:|$)")
@@ -53,7 +53,10 @@ def ranks_come_to_their_group(runs: RankRuns) -> Iterator[Finding]:
         passed_over,
         "with the words and variables of this job no process comes here: each of the "
         f"{runs.world_size} trains a whole model for itself",
-        related=[related_at(each.node, "trained here") for each in [*runs.first.calls(*TRAINING)][:1]],
+        related=[
+            *runs.tests_against(passed_over),
+            *(related_at(each.node, "trained here") for each in [*runs.first.calls(*TRAINING)][:1]),
+        ],
     )
 
 
@@ -102,6 +105,7 @@ def groups_are_those_of_the_job(runs: RankRuns) -> Iterator[Finding]:
             first.node,
             f"a rank of each host claims to be rank {ranks[0]} of the group: the hosts wait for each other "
             "until the timeout",
+            related=settings_of(runs.runs[0], [first.node]),
         )
     address, size = first.argument("init_method", 1), first.argument("world_size", 3)
     if isinstance(address, str) and _ONE_HOST.match(address):
@@ -109,12 +113,14 @@ def groups_are_those_of_the_job(runs: RankRuns) -> Iterator[Finding]:
             distribution.HARD_CODED_TOPOLOGY,
             first.node,
             f"the group meets at {address.strip(OPEN)}, which is another host on each of the {runs.hosts}",
+            related=settings_of(runs.runs[0], [first.node]),
         )
     elif isinstance(size, int) and size > 0 and size != runs.world_size:
         yield finding_at(
             distribution.HARD_CODED_TOPOLOGY,
             first.node,
             f"the group is to have {size} ranks, and the job starts {runs.world_size}",
+            related=settings_of(runs.runs[0], [first.node]),
         )
 
 
@@ -153,7 +159,10 @@ def ranks_have_their_own_devices(runs: RankRuns) -> Iterator[Finding]:
         if own
         else f"rank 0 and rank 1 of a host both take device {number} here in this job",
         severity=Severity.ERROR,
-        related=[related_at(event.node, f"device {number} is taken here")] if own else [],
+        related=[
+            *([related_at(event.node, f"device {number} is taken here")] if own else []),
+            *settings_of(runs.first, [event.node]),
+        ],
     )
 
 

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from functools import cached_property
 from pathlib import Path
 
 from launcher.cluster.instances import instance_facts
+from launcher.failure_modes.model import Related
 from launcher.program.execution.objects import CallMade, RankWorld
 from launcher.program.execution.ranks import (
     RankRun,
@@ -20,7 +21,8 @@ from launcher.program.execution.training_libraries import TRAINING_MODELS
 from launcher.program.index import ancestors, last_name
 from launcher.program.program import is_of_a_library
 from launcher.rules.script.configuration_files import ConfigurationFiles, words_of
-from launcher.rules.script.findings import ScriptSubject
+from launcher.rules.script.findings import ScriptSubject, related_at
+from launcher.rules.script.starts.job_run import failing_tests
 from launcher.text.regular_files import read_regular
 
 TRAINING = (
@@ -82,6 +84,20 @@ def _does_more(name: str) -> bool:
 def is_asked_of_ranks(test: ast.AST) -> bool:
     """Whether a test that nobody can tell may be another one on each rank, by what it names."""
     return bool(_OF_RANKS.search(ast.unparse(test)))
+
+
+def tests_before(event: CallMade) -> list[ast.expr]:
+    """The tests of the `if` statements around a call, the innermost first, then around the calls that lead
+    to it."""
+    calls = (event.node, *reversed(event.callers))
+    return [outer.test for call in calls for outer in ancestors(call) if isinstance(outer, ast.If)]
+
+
+def settings_of(run: RankRun, nodes: Iterable[ast.AST]) -> list[Related]:
+    """The options that are read in expressions, as of `args.gpu`, where they are declared."""
+    reads = (each.attr for node in nodes for each in ast.walk(node) if isinstance(each, ast.Attribute))
+    places = {name: run.options[name] for name in dict.fromkeys(reads) if name in run.options}
+    return [related_at(place, f"`{name}` is an option, declared here") for name, place in places.items()]
 
 
 def loops_around(event: CallMade) -> int:
@@ -152,8 +168,8 @@ class RankRuns:
     def may_call(self, pattern: re.Pattern[str]) -> bool:
         """Whether a rank calls something by such a last name of which nobody knows what it does: of a library
         that is not known, of a module that is not there, of an object that nobody can tell."""
-        stars = (each for file in self.program.files for each in file.stars if not is_of_a_library(each))
-        if any(each.lstrip(".") not in self.program.modules for each in stars):
+        stars = ((each, file) for file in self.program.files for each in file.stars)
+        if any(self.program.module(*each) is None and not is_of_a_library(each[0]) for each in stars):
             return True
         return any(
             not is_of_a_library(each.name)
@@ -162,6 +178,16 @@ class RankRuns:
             for run in self.runs
             for each in run.events
         )
+
+    def tests_against(self, call: ast.Call) -> list[Related]:
+        """The tests that keep the first rank from a call, and the options that they ask for."""
+        if self.first is None:
+            return []
+        tests = [test for _, test in failing_tests(self.program, self.first.truths.get, call)][:2]
+        return [
+            *(related_at(each, "this does not hold in this job") for each in tests),
+            *settings_of(self.first, tests),
+        ]
 
     def calls(self, *names: str) -> Iterator[CallMade]:
         """The calls of these names by any of the ranks."""

@@ -12,7 +12,7 @@ from launcher.failure_modes.registry import finds
 from launcher.program.execution.objects import CallMade
 from launcher.rules.script.data.workers.worker_resources import too_many_workers
 from launcher.rules.script.findings import finding_at, related_at
-from launcher.rules.script.runs.rank_runs import TRAINING, RankRuns, loops_around
+from launcher.rules.script.runs.rank_runs import TRAINING, RankRuns, loops_around, settings_of
 
 _LOADER = "torch.utils.data.DataLoader"
 _SAMPLER = "torch.utils.data.DistributedSampler"
@@ -36,7 +36,8 @@ def loaders_leave_cpus_to_others(runs: RankRuns) -> Iterator[Finding]:
     for event in runs.first.calls(_LOADER):
         workers = event.argument("num_workers", 5)
         if isinstance(workers, int) and workers > cpus and event.is_sure:
-            yield too_many_workers(event.node, workers, runs.processes, facts)
+            related = settings_of(runs.first, [event.node])
+            yield too_many_workers(event.node, workers, runs.processes, facts, related)
             return
 
 

@@ -9,7 +9,7 @@ from pathlib import PurePosixPath
 from typing import Any
 
 from launcher.failure_modes import checkpoints
-from launcher.failure_modes.model import Finding, Severity, Stage
+from launcher.failure_modes.model import Finding, Related, Severity, Stage
 from launcher.failure_modes.registry import finds
 from launcher.program.execution.objects import (
     OPEN,
@@ -24,7 +24,14 @@ from launcher.program.execution.objects import (
 from launcher.program.execution.ranks import RankRun
 from launcher.program.surroundings.saves import OF_STATES, SAVED_TO, SAVERS, is_a_cache
 from launcher.rules.script.findings import finding_at, related_at
-from launcher.rules.script.runs.rank_runs import TRAINING, RankRuns, is_asked_of_ranks, loops_around
+from launcher.rules.script.runs.rank_runs import (
+    TRAINING,
+    RankRuns,
+    is_asked_of_ranks,
+    loops_around,
+    settings_of,
+    tests_before,
+)
 from launcher.rules.script.starts.job_run import JobRun, may_run
 from launcher.rules.script.states.kept_folders import (
     OUTPUT_FOLDER,
@@ -32,7 +39,12 @@ from launcher.rules.script.states.kept_folders import (
     lost_state,
     movers,
 )
-from launcher.rules.script.states.resuming import ASKED_OF_TRAINERS
+from launcher.rules.script.states.resuming import (
+    ASKED_OF_TRAINERS,
+    FROM_THE_BEGINNING,
+    WITH_WEIGHTS_ALONE,
+    nothing_resumed,
+)
 
 _PLACES = {
     **SAVERS,
@@ -54,6 +66,8 @@ _OTHER_LOADS = (
     *("openvino.", "tensorrt."),
 )
 """How the names begin of what loads something else."""
+_ASKED_FOR_OTHERS = (*_OTHER_LOADS, "transformers.file_utils.", "transformers.utils.", "argparse.")
+"""How those begin that are asked to resume something else, or name a checkpoint in their documentation."""
 _PRETRAINED = re.compile(r"(torch\.hub|torch\.utils\.model_zoo|timm|transformers|clip|huggingface_hub)\.")
 _OTHER_THINGS = re.compile(
     r"^load_(data|dataset|image|audio|wav|yaml|json|config|vocab|url|dotenv|inline|ext\w*)$|from_url"
@@ -62,6 +76,8 @@ _OTHER_THINGS = re.compile(
 
 def text_of_path(given: Any) -> str | None:
     """A path as far as it is known, None where not even its beginning is."""
+    if isinstance(given, Symbol) and given.made_by is not None and "wb" in given.made_by.args:
+        given = given.made_by.args[0]  # As of `fsspec.open(path, "wb")`, whoever opens it.
     if isinstance(given, OpenedFile):
         given = given.name
     if isinstance(given, PurePosixPath):
@@ -90,12 +106,12 @@ def states_are_saved_where_they_are_kept(runs: RankRuns) -> Iterator[Finding]:
     subject = runs.subject
     planned = subject.plan.checkpoints
     kept = () if planned is None else (planned.local_path,)
-    first: dict[ast.Call, str] = {}
+    first: dict[ast.Call, tuple[RankRun, str]] = {}
     others = 0
     for run in runs.runs:
         for event, path in _saves(run, _PLACES):
             if path is not None and _is_lost(path, kept) and not _is_of_data(runs, event):
-                first.setdefault(event.node, path)
+                first.setdefault(event.node, (run, path))
             else:
                 others += event.argument(*_PLACES.get(event.name, ("", 0))) is not None
     if not first:
@@ -103,8 +119,22 @@ def states_are_saved_where_they_are_kept(runs: RankRuns) -> Iterator[Finding]:
     job_run = JobRun(subject)
     if any(may_run(job_run, each) for each in movers(subject, kept)):
         return
-    for node, path in first.items():
-        yield lost_state(subject, node, _shown(path), Severity.WARNING if others else None)
+    for node, (run, path) in first.items():
+        severity = Severity.WARNING if others else None
+        yield lost_state(subject, node, _shown(path), severity, _names_of_folder(run, node, path))
+
+
+def _names_of_folder(run: RankRun, save: ast.Call, path: str) -> list[Related]:
+    """Where the text stands with which a path begins: the default of an option, a constant."""
+    own = {id(each) for each in ast.walk(save)}
+    path = path.removeprefix("./")
+    for text in sorted(run.texts, key=len, reverse=True):
+        name = text.removeprefix("./").rstrip("/")
+        if name and (path == name or path.startswith(f"{name}/")):
+            places = [each for each in run.texts[text] if id(each) not in own]
+            if len(places) == 1:
+                return [related_at(places[0], "the folder is named here")]
+    return []
 
 
 def _is_of_data(runs: RankRuns, event: CallMade) -> bool:
@@ -159,29 +189,29 @@ def restarts_come_to_a_load(runs: RankRuns) -> Iterator[Finding]:
     if loads and any(_PROGRESS.search(key) for run in runs.runs for key in run.keys):
         return
     lacking = (
-        "no rank loads more than weights in this job: it would begin again at the first step, with "
-        "optimizer and schedule as new"
+        f"no rank loads more than weights in this job: {WITH_WEIGHTS_ALONE}"
         if loads
-        else "no rank comes to anything in this job that loads a checkpoint: it would train from the "
-        "beginning, and what was done until then is paid for twice"
+        else f"no rank comes to anything in this job that loads a checkpoint: {FROM_THE_BEGINNING}"
     )
     assert runs.first is not None
     trained = next((each for each in runs.first.calls(*TRAINING) if loops_around(each)), None)
     if trained is None:
         return
-    why = (
-        "`capacity: spot` may be interrupted"
-        if spot
-        else f"`max_retries: {job.limits.max_retries}` starts again"
-    )
-    yield finding_at(
-        checkpoints.NOTHING_TO_RESUME_FROM,
-        trained.node,
-        f"{why}, and {lacking}",
-        remedy=f"Load the newest checkpoint of {planned.local_path} at the start, with the states of model, "
-        "optimizer and scheduler.",
-        related=[related_at(each.node, "saved here") for each in [*runs.first.calls(*SAVERS)][:1]],
-    )
+    idle = _idle_loads(runs)
+    related = [
+        *(related_at(each.node, "loaded here") for each in loads[:1]),
+        *(related_at(each, "not come to here") for each in idle[:2]),
+        *(one for each in idle[:1] for one in runs.tests_against(each)),
+    ]
+    saved = [each.node for each in runs.first.calls(*SAVERS)]
+    yield nothing_resumed(runs.subject, trained.node, lacking, related, saved)
+
+
+def _idle_loads(runs: RankRuns) -> list[ast.Call]:
+    """The calls that read files of torch's and to which no rank comes."""
+    made = {each.node for run in runs.runs for each in run.events}
+    calls = (call for file in runs.program.files for call in file.calls_of.get("load", ()))
+    return [each for each in calls if each not in made and runs.program.qualified(each.func) == "torch.load"]
 
 
 def _loads_weights(event: CallMade) -> bool:
@@ -207,7 +237,7 @@ def _may_load(event: CallMade) -> bool:
     """Whether a call may load the state of a training: not data, nor weights that others have trained, nor
     what one model gives another."""
     asked = [each for name, each in event.keywords.items() if ASKED_OF_TRAINERS.fullmatch(name)]
-    if any(truth_of(each) is not False for each in asked):
+    if any(truth_of(each) is not False for each in asked) and not event.name.startswith(_ASKED_FOR_OTHERS):
         return True
     written = getattr(event.node.func, "attr", getattr(event.node.func, "id", ""))
     last = event.name.rpartition(".")[2] or written
@@ -242,12 +272,17 @@ def ranks_save_to_their_own_files(runs: RankRuns) -> Iterator[Finding]:
                 continue
             told.add(event.node)
             who = "every rank" if is_near else "one rank of every host"
+            tests = tests_before(event)[:2]
             yield finding_at(
                 checkpoints.RANKS_WRITE_SAME_FILE,
                 event.node,
                 f"{who} saves to `{_shown(path)}` in this job: they overwrite each other, on a shared file "
                 "system in the middle of the write, and the file that is left may be torn",
                 severity=None if is_near else Severity.WARNING,
+                related=[
+                    *(related_at(each, "the same for both of them") for each in tests[:1]),
+                    *settings_of(first, tests),
+                ],
             )
 
 

@@ -27,7 +27,7 @@ from launcher.program.index import (
 )
 from launcher.program.process_environment import changed_variables, count_on_host
 from launcher.program.program import Program
-from launcher.program.ranks.reachability import Reachability, never_runs
+from launcher.program.ranks.reachability import Reachability, never_runs, statements_before
 from launcher.program.surroundings.options import (
     SET_ANYWAY,
     declared_in_run,
@@ -426,6 +426,29 @@ def may_run(run: JobRun, node: ast.expr, deepest: int = 4) -> bool:
     calls = named if sites is None else [site.call for site in sites]
     calls = [each for each in calls if function not in ancestors(each)]  # Not by itself.
     return not calls or any(may_run(run, each, deepest - 1) for each in calls)
+
+
+def failing_tests(
+    program: Program,
+    truth: Callable[[ast.expr], bool | None],
+    call: ast.Call,
+    deepest: int = 3,
+) -> list[tuple[ast.Call, ast.expr]]:
+    """The tests that keep a call from running, by what they are in a job: around it, of what leaves before
+    it, or around the calls of its function; each with the call that it is around."""
+    inner: ast.AST = call
+    for outer in ancestors(call):
+        if isinstance(outer, ast.If) and inner in outer.body and truth(outer.test) is False:
+            return [(call, outer.test)]
+        for each in statements_before(outer, inner) if isinstance(inner, ast.stmt) else ():
+            if isinstance(each, ast.If) and isinstance(each.body[-1], ast.Return) and truth(each.test):
+                return [(call, each.test)]
+        if isinstance(outer, ast.FunctionDef):
+            sites = program.evaluation.callers.call_sites(outer) if deepest else None
+            within = (failing_tests(program, truth, site.call, deepest - 1) for site in sites or ())
+            return [each for one in within for each in one]
+        inner = outer
+    return []
 
 
 def _line(node: ast.AST) -> int:

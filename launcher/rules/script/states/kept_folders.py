@@ -379,6 +379,8 @@ _HARMLESS_COMMANDS = re.compile(
     "tee|tensorboard|test|top|touch|tput|tr|ulimit|uname|uniq|unzip|uptime|vmstat|wc|wget|which|whoami"
 )
 """What a command may be that leaves files where they are, or fetches others."""
+_UPLOADING = re.compile(r"-T|--upload-file|-F|--form|-d|--data|-X|--request|-K|--config|\?")
+"""The options of curl with which it sends something, or may."""
 
 _CONFIGURATIONS = re.compile(r"(yacs|fvcore\.common|detectron2)\.config\.(CfgNode|get_cfg)")
 """What makes a configuration whose entries a program, its files and a job's words set."""
@@ -537,6 +539,10 @@ def _may_send(command: str, kept: tuple[str, ...], knows_places: bool) -> bool:
                 if not is_deleted(place.strip("\"'"), kept):
                     return True
             case ["zip" | "tar" | "gzip", *_] if not knows_places:
+                continue
+            case ["tar", how, *_] if "x" in how and "c" not in how:
+                continue
+            case ["curl", *others] if not any(_UPLOADING.match(each) for each in others):
                 continue
             case [name, *_] if not _HARMLESS_COMMANDS.fullmatch(name.rpartition("/")[2]):
                 return True

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 import re
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from launcher.failure_modes import checkpoints
 from launcher.failure_modes.model import Finding, Location, Related, Severity, Stage
@@ -25,7 +25,7 @@ from launcher.program.index import (
 )
 from launcher.program.objects.nodes import nodes_within
 from launcher.program.program import Program
-from launcher.program.ranks.reachability import Reachability, statements_before
+from launcher.program.ranks.reachability import Reachability
 from launcher.program.surroundings.options import option_of
 from launcher.program.surroundings.saves import (
     SAVED_TO,
@@ -40,7 +40,7 @@ from launcher.program.values import (
 from launcher.rules.script.configuration_files import ConfigurationFiles, location_in_file, words_of
 from launcher.rules.script.data.loaders import Loaders
 from launcher.rules.script.findings import ScriptSubject, finding_at, related_at
-from launcher.rules.script.starts.job_run import JobRun, may_run
+from launcher.rules.script.starts.job_run import JobRun, failing_tests, may_run
 from launcher.rules.script.states.writers import texts_in
 
 _LOADERS = re.compile(
@@ -76,6 +76,10 @@ _TRAINERS = re.compile(
 _TRACKERS = ("wandb.", "mlflow.", "neptune.", "swanlab.", "clearml.", "comet_ml.")
 """What goes on with the records of a run, `wandb.init(resume="allow")`, and loads no state."""
 _NOT_ASKED = (*_TRACKERS, "argparse.", "types.SimpleNamespace", "dict")
+
+FROM_THE_BEGINNING = "it would train from the beginning, and what was done until then is paid for twice"
+WITH_WEIGHTS_ALONE = "it would begin again at the first step, with optimizer and schedule as new"
+"""What becomes of a training after an interruption."""
 
 _UNSET = ("", "none", "null", "no")
 """The defaults of options that ask for nothing."""
@@ -114,11 +118,6 @@ def what_restarts_loads_a_checkpoint(subject: ScriptSubject) -> Iterator[Finding
         return
     if subject.plan.checkpoints is None or program.unread or (loads := _loads(subject)) is None:
         return
-    why = (
-        "`capacity: spot` may be interrupted"
-        if spot
-        else f"`max_retries: {job.limits.max_retries}` starts again"
-    )
     run = JobRun(subject, guesses=True)
     backwards = (call for file in program.files for call in file.calls_of.get("backward", ()))
     trained = (call for call in backwards if may_run(run, call))
@@ -126,20 +125,42 @@ def what_restarts_loads_a_checkpoint(subject: ScriptSubject) -> Iterator[Finding
     if first is None:
         return
     saved = [call for call, _ in state_saves(program) if program.analysis(Reachability).reaches(call)]
-    epochs = next(_epochs_around(program, first), None)
-    yield finding_at(
+    related = [
+        *(Related(each.place, f"{each.name} is set here") for each in loads.held),
+        *(related_at(each.load, "loaded only then") for each in loads.held),
+        *(related_at(each, "loaded here") for each in loads.weights[:2]),
+        *(related_at(each, "not come to here") for each in ([] if loads.held else loads.idle[:2])),
+    ]
+    yield nothing_resumed(subject, first, _lack_of(loads), related, saved)
+
+
+def nothing_resumed(
+    subject: ScriptSubject,
+    trained: ast.Call,
+    lacking: str,
+    related: Sequence[Related],
+    saved: Sequence[ast.Call],
+) -> Finding:
+    """A training that would begin again after an interruption, at the loop that would go on: what is lacking,
+    what is `related` to that, and where states are saved. Its job keeps checkpoints."""
+    job, planned = subject.job, subject.plan.checkpoints
+    assert planned is not None
+    why = (
+        "`capacity: spot` may be interrupted"
+        if job.resources.capacity.kind == "spot"
+        else f"`max_retries: {job.limits.max_retries}` starts again"
+    )
+    epochs = next(_epochs_around(subject.program, trained), None)
+    return finding_at(
         checkpoints.NOTHING_TO_RESUME_FROM,
-        first if epochs is None else epochs,
-        f"{why}, and {_lack_of(loads)}",
-        remedy=f"Load the newest checkpoint of {subject.plan.checkpoints.local_path} at the start, "
-        "with the states of model, optimizer and scheduler.",
+        trained if epochs is None else epochs,
+        f"{why}, and {lacking}",
+        remedy=f"Load the newest checkpoint of {planned.local_path} at the start, with the states of model, "
+        "optimizer and scheduler.",
         related=[
-            *(Related(each.place, f"{each.name} is set here") for each in loads.held),
-            *(related_at(each.load, "loaded only then") for each in loads.held),
-            *(related_at(each, "loaded here") for each in loads.weights[:2]),
-            *(related_at(each, "not come to here") for each in ([] if loads.held else loads.idle[:2])),
+            *related,
             *(related_at(each, "saved here") for each in saved[:2]),
-            *(() if epochs is None else (related_at(first, "trained here"),)),
+            *(() if epochs is None else (related_at(trained, "trained here"),)),
         ],
     )
 
@@ -181,7 +202,6 @@ class _Loads:
 
 
 def _lack_of(loads: _Loads) -> str:
-    again = "it would train from the beginning, and what was done until then is paid for twice"
     if loads.held:
         named = " or ".join(f"`{each.name}`" for each in loads.held)
         lacking = (
@@ -189,15 +209,12 @@ def _lack_of(loads: _Loads) -> str:
             if loads.held[0].is_option
             else "which is empty in the configuration"
         )
-        return f"this program loads a checkpoint only with {named}, {lacking}: {again}"
+        return f"this program loads a checkpoint only with {named}, {lacking}: {FROM_THE_BEGINNING}"
     if loads.weights:
-        return (
-            "this program loads weights alone: it would begin again at the first step, with optimizer and "
-            "schedule as new"
-        )
+        return f"this program loads weights alone: {WITH_WEIGHTS_ALONE}"
     if loads.idle:
-        return f"nothing that this program comes to in this job loads a checkpoint: {again}"
-    return f"nothing in this program loads a checkpoint: {again}"
+        return f"nothing that this program comes to in this job loads a checkpoint: {FROM_THE_BEGINNING}"
+    return f"nothing in this program loads a checkpoint: {FROM_THE_BEGINNING}"
 
 
 def _loads(subject: ScriptSubject) -> _Loads | None:
@@ -237,7 +254,11 @@ def _loads(subject: ScriptSubject) -> _Loads | None:
         each for each in idle if not _loads_weights_alone(program, each, (last_name(each.func) or "").lower())
     ]
     waiting: list[tuple[ast.expr, ast.expr]] = []
-    waiting += [each for call in whole or ([] if weights else idle) for each in _failing_tests(run, call)]
+    waiting += [
+        each
+        for call in whole or ([] if weights else idle)
+        for each in failing_tests(program, run.truth, call)
+    ]
     waiting += [(each, each) for each in asking]
     held = [one for place, test in waiting for one in _waits_for(run, place, test)]
     alone = {each.name: each for each in reversed(held) if each.is_option is held[0].is_option}
@@ -282,23 +303,6 @@ def _is_known(star: str) -> bool:
     """Whether all names of a module are known that loads no checkpoint: `from typing import *`."""
     top = star.partition(".")[0]
     return top in sys.stdlib_module_names or top in ("torch", "numpy")
-
-
-def _failing_tests(run: JobRun, call: ast.Call, deepest: int = 3) -> list[tuple[ast.Call, ast.expr]]:
-    """The tests that keep a call from running in a job: around it, of what leaves before it, or around the
-    calls of its function; each with the call that it is around."""
-    inner: ast.AST = call
-    for outer in ancestors(call):
-        if isinstance(outer, ast.If) and inner in outer.body and run.truth(outer.test) is False:
-            return [(call, outer.test)]
-        for each in statements_before(outer, inner) if isinstance(inner, ast.stmt) else ():
-            if isinstance(each, ast.If) and isinstance(each.body[-1], ast.Return) and run.truth(each.test):
-                return [(call, each.test)]
-        if isinstance(outer, ast.FunctionDef):
-            sites = run.program.evaluation.callers.call_sites(outer) if deepest else None
-            return [each for site in sites or () for each in _failing_tests(run, site.call, deepest - 1)]
-        inner = outer
-    return []
 
 
 def _waits_for(run: JobRun, load: ast.expr, test: ast.expr) -> Iterator[_HeldLoad]:

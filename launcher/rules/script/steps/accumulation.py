@@ -59,29 +59,41 @@ def micro_batches_are_gathered_together(program: Program) -> Iterator[Finding]:
 
 def _sent_each_time(program: Program) -> Iterator[Finding]:
     """Micro-batches of which each sends all gradients of a DDP model."""
-    if any(True for _ in program.calls(FSDP)) or program.mentioning("fully_shard"):
+    if may_hold_gradients_back(program):
         return
-    for file in program.files:
-        names = (*file.calls_of, *file.attributes, *file.set_attributes)
-        if "accumulate" in file.calls_of or any(map(_HOLDS_BACK.search, names)):
-            return
     for file in program.files:
         for step in file.calls_of.get("step", ()):
             rare = counted_conditions(program, step)
             sends = [each for each in calls_beside(step) if _sends_each_time(program, each)] if rare else []
             sends = [each for each in sends if not rare & conditions_of(program, each)]
             if sends and gathers_micro_batches(program, step, rare) is Severity.ERROR:
-                yield finding_at(
-                    ddp.ACCUMULATION_OR_CLIPPING_WRONG,
-                    sends[0],
-                    "every micro-batch sends all gradients here, though the optimizer steps once in several: "
-                    "the time for all reductions but the last is lost",
-                    severity=Severity.INFO,
-                    remedy="Run forward and backward of all micro-batches but the last under the model's "
-                    "`no_sync()` (`accumulate()` of Accelerate, `no_backward_sync` of Fabric).",
-                    related=[related_at(step, "the step")],
-                )
+                yield gradients_sent_each_time(sends[0], step)
                 break
+
+
+def gradients_sent_each_time(backward: ast.Call, step: ast.Call) -> Finding:
+    """A backward pass that sends all gradients, of which several come to one step."""
+    return finding_at(
+        ddp.ACCUMULATION_OR_CLIPPING_WRONG,
+        backward,
+        "every micro-batch sends all gradients here, though the optimizer steps once in several: "
+        "the time for all reductions but the last is lost",
+        severity=Severity.INFO,
+        remedy="Run forward and backward of all micro-batches but the last under the model's "
+        "`no_sync()` (`accumulate()` of Accelerate, `no_backward_sync` of Fabric).",
+        related=[related_at(step, "the step")],
+    )
+
+
+def may_hold_gradients_back(program: Program) -> bool:
+    """Whether a program names a way to send gradients once for several micro-batches, or shards its model."""
+    if any(True for _ in program.calls(FSDP)) or program.mentioning("fully_shard"):
+        return True
+    return any(
+        "accumulate" in file.calls_of
+        or any(map(_HOLDS_BACK.search, (*file.calls_of, *file.attributes, *file.set_attributes)))
+        for file in program.files
+    )
 
 
 def _sends_each_time(program: Program, backward: ast.Call) -> bool:

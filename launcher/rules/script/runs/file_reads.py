@@ -1,0 +1,143 @@
+"""The files that a rank of a job reads, as it runs: whether they are there."""
+
+from __future__ import annotations
+
+import posixpath
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+from launcher.failure_modes import data, training_script
+from launcher.failure_modes.model import Finding, Stage
+from launcher.failure_modes.registry import finds
+from launcher.program.execution.objects import OPEN, OWN, CallMade
+from launcher.program.execution.python_library import CODE_FOLDER
+from launcher.rules.script.findings import finding_at
+from launcher.rules.script.runs.rank_runs import RankRuns, settings_of
+from launcher.rules.script.runs.saves_and_loads import text_of_path
+
+_READERS = {
+    "open": ("file", 0),
+    "os.listdir": ("path", 0),
+    "os.scandir": ("path", 0),
+    "numpy.load": ("file", 0),
+    "numpy.loadtxt": ("fname", 0),
+    "numpy.memmap": ("filename", 0),
+    "numpy.fromfile": ("file", 0),
+    "pandas.read_csv": ("filepath_or_buffer", 0),
+    "pandas.read_json": ("path_or_buf", 0),
+    "pandas.read_parquet": ("path", 0),
+    "PIL.Image.open": ("fp", 0),
+    "h5py.File": ("name", 0),
+    "lmdb.open": ("path", 0),
+    "torchvision.datasets.ImageFolder": ("root", 0),
+    "torchvision.datasets.DatasetFolder": ("root", 0),
+    "torchvision.datasets.ImageNet": ("root", 0),
+    "torchvision.datasets.CocoDetection": ("root", 0),
+    "datasets.load_from_disk": ("dataset_path", 0),
+}
+"""What reads a file or folder, and raises where it is not there."""
+_OF_TEXTS = re.compile(r"os\.path\.(?!exists|isfile|isdir|islink|getsize)\w+|pathlib\.\w+|print|logging\.\w+")
+"""What is done with a path that neither makes nor looks for the file."""
+_FETCHING = re.compile(
+    r"download|fetch|retrieve|snapshot|extract|unpack|unzip|untar|gdown|wget|clone|prepare|build|generate|mount|"
+    r"convert|preprocess|from_pretrained|load_dataset",
+    re.IGNORECASE,
+)
+"""What functions are called that may bring or make files."""
+_COMMANDS = re.compile(
+    r"(subprocess|os\.(system|popen|exec\w*|chdir|symlink|rename|replace)|shutil|sys\.path)\b"
+)
+_CONFIGURATION = re.compile(r"\.(ya?ml|toml|ini|cfg|conf)$|config", re.IGNORECASE)
+_OF_THE_IMAGE = re.compile(
+    r"/(opt|fsx|efs|tmp|dev|proc|sys|etc|usr|bin|lib|lib64|var|root|run|boot|sbin|srv|s3)(/|$)"
+)
+"""The folders at the top that an image or the service may fill, and mounts."""
+
+
+@finds(Stage.SCRIPT, data.CHANNELS_DIFFER, training_script.SCRIPT_RAISED)
+def files_are_there(runs: RankRuns) -> Iterator[Finding]:
+    """A file that every rank opens and that is neither in the source folder nor in a channel.
+
+    Each rank ends there. Silent within a `try`, behind a test that nobody can tell or that asks whether it is
+    there, and where the program may write, fetch or unpack it.
+
+    Bad: `open("input.txt")` with no such file beside the script. Good: the same below
+    os.environ["SM_CHANNEL_TRAIN"]. Source: SageMaker's documentation of training storage.
+    """
+    first = runs.first
+    if first is None or any(_may_bring_files(each) for run in runs.runs for each in run.events):
+        return
+    reads = [each for each in first.calls(*_READERS) if each.is_sure and not each.is_tried]
+    touched = [path for run in runs.runs for each in run.events for path in _paths_touched(each)]
+    reported: set[str] = set()
+    for event in reads:
+        path = text_of_path(event.argument(*_READERS[event.name]))
+        if path is None or (event.name == "open" and not str(event.args[1]).startswith("r")):
+            continue
+        there = _top(re.split(f"[{OPEN}{OWN}]", path)[0] if not _is_whole(path) else path, _is_whole(path))
+        if there is None or there in reported or _is_there(runs, there):
+            continue
+        if any(each == there or _is_in(each, there) or _is_in(there, each) for each in touched):
+            continue
+        reported.add(there)
+        channels = ", ".join(f"/opt/ml/input/data/{each}" for each in sorted(runs.subject.job.inputs))
+        mode = training_script.SCRIPT_RAISED if _CONFIGURATION.search(there) else data.CHANNELS_DIFFER
+        yield finding_at(
+            mode,
+            event.node,
+            f"`{_shown(there)}` is neither in the source folder nor in a channel (the job has "
+            f"{channels or 'none'}): every rank ends here, as it is not there",
+            remedy="Read it from a channel, or put it into the source folder.",
+            related=settings_of(first, [event.node]),
+        )
+
+
+def _is_whole(path: str) -> bool:
+    return OPEN not in path and OWN not in path
+
+
+def _top(path: str, is_whole: bool) -> str | None:
+    """The absolute path that has to be there: of a path that is known in part the folder that is known."""
+    folder = path if is_whole else path.rpartition("/")[0]
+    return posixpath.normpath(posixpath.join(CODE_FOLDER, folder)) if folder.strip("./") else None
+
+
+def _is_there(runs: RankRuns, path: str) -> bool:
+    """Whether a file is in the source folder, or anywhere but where neither job nor image has one."""
+    if _is_in(path, CODE_FOLDER):
+        return (Path(runs.program.root) / path.removeprefix(f"{CODE_FOLDER}/")).exists()
+    return path == CODE_FOLDER or (bool(_OF_THE_IMAGE.match(path)) and not _is_in(path, "/opt/ml/code"))
+
+
+def _is_in(path: str, folder: str) -> bool:
+    return path.startswith(f"{folder.rstrip('/')}/")
+
+
+def _shown(path: str) -> str:
+    return path.removeprefix(f"{CODE_FOLDER}/")
+
+
+def _may_bring_files(event: CallMade) -> bool:
+    last = event.name.rpartition(".")[2] or getattr(
+        event.node.func, "attr", getattr(event.node.func, "id", "")
+    )
+    return (
+        bool(_COMMANDS.match(event.name) or _FETCHING.search(last)) or event.keywords.get("download") is True
+    )
+
+
+def _paths_touched(event: CallMade) -> Iterator[str]:
+    """The paths that a call writes or asks for, or may."""
+    is_read = str(event.args[1]).startswith("r") if event.name == "open" else event.name in _READERS
+    if is_read or _OF_TEXTS.fullmatch(event.name):
+        return
+    for each in (*event.args, *event.keywords.values()):
+        path = text_of_path(each)
+        if path is not None:
+            known = re.split(f"[{OPEN}{OWN}]", path)[0]
+            if known.strip("./"):
+                yield posixpath.normpath(posixpath.join(CODE_FOLDER, known))
+
+
+FILE_RUN_RULES = (files_are_there,)
