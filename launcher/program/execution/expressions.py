@@ -65,8 +65,10 @@ class Expressions(ABC):
         """The texts by which entries are read of what a library gave."""
         self.texts: dict[str, dict[ast.expr, None]] = {}
         """The literal texts that are come to, with their places."""
-        self.periods: dict[ast.AST, int] = {}
-        """In how many turns of a loop the tests hold once that ask for that: `if step % 8 == 0`."""
+        self.period = 0
+        """In how many turns of a loop this place is come to once, by a test of a counter: `step % 8 == 0`."""
+        self.turns = 0
+        """How many turns the innermost loop makes, 0 where nobody counts them."""
         self.truths: dict[ast.expr, bool | None] = {}
         """What the tests were that are come to, None where nobody can tell or they were both."""
         self.tries = 0
@@ -93,8 +95,8 @@ class Expressions(ABC):
         """What a variable is that is read and that nobody is known to set."""
 
     @abstractmethod
-    def python_name(self, name: str) -> object:
-        """What Python itself has of a name."""
+    def python_name(self, name: str, scope: RunScope) -> object:
+        """What Python itself has of a name that no scope holds, or the library of which all is imported."""
 
     def fail(self, name: str) -> Symbol:
         """An exception that Python raises, where somebody may catch it; elsewhere something unknown.
@@ -122,7 +124,7 @@ class Expressions(ABC):
 
     def _name(self, node: ast.Name, scope: RunScope) -> object:
         holder = scope.holder(node.id)
-        return self.python_name(node.id) if holder is None else holder.variables[node.id]
+        return self.python_name(node.id, scope) if holder is None else holder.variables[node.id]
 
     def _attribute(self, node: ast.Attribute, scope: RunScope) -> object:
         return self.attribute(self.evaluate(node.value, scope), node.attr, node)
@@ -346,7 +348,7 @@ class Expressions(ABC):
 
     def _call(self, node: ast.Call, scope: RunScope) -> object:
         if isinstance(node.func, ast.Name) and node.func.id == "super" and not node.args:
-            return self.call(self.python_name("super"), [scope], {}, node)
+            return self.call(self.python_name("super", scope), [scope], {}, node)
         function = self.evaluate(node.func, scope)
         args = list(self._items(node.args, scope))
         keywords: dict[str, Any] = {}
@@ -399,9 +401,17 @@ class Expressions(ABC):
         known = not isinstance(over, Symbol) and self.is_countable(over)
         for each in self.items_of(over, node):
             self.assign(first.target, each, scope)
-            truths = [self.truth(self.evaluate(test, scope)) for test in first.ifs]
-            if False not in truths:
-                known = self._generate(node, others, scope, found) and known and None not in truths
+            values = [self.evaluate(test, scope) for test in first.ifs]
+            untold = [
+                test for test, value in zip(first.ifs, values, strict=True) if self.truth(value) is None
+            ]
+            if any(self.truth(value) is False for value in values):
+                continue
+            self.tests += untold
+            before, self.period = self.period, max(self.period, open_test(*values).period)
+            known = self._generate(node, others, scope, found) and known and not untold
+            self.period = before
+            del self.tests[len(self.tests) - len(untold) :]
         return known
 
     def is_countable(self, value: object) -> bool:

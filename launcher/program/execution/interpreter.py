@@ -152,11 +152,16 @@ class ProgramRun(Process):
 
     # Names and assignments.
 
-    def python_name(self, name: str) -> object:
-        """What Python has of a name."""
+    def python_name(self, name: str, scope: RunScope) -> object:
+        """What Python has of a name, or the one library of which a file imports all."""
         if name in self.python:
             return self.python[name]
-        return Symbol(f"builtins.{name}" if hasattr(builtins, name) else "")
+        if hasattr(builtins, name):
+            return Symbol(f"builtins.{name}")
+        file = scope.file
+        libraries = [each for each in file.stars if self.program.module(each, file) is None]
+        is_known = len(libraries) == 1 and not libraries[0].startswith(".")
+        return Symbol(canonical_name(f"{libraries[0]}.{name}") if is_known else "")
 
     def bind_name(self, scope: RunScope, name: str, value: object) -> None:
         """Give a name a value where a scope keeps it."""
@@ -447,6 +452,7 @@ class ProgramRun(Process):
         self._active.append(function)
         self.callers.append(_call_at(node))
         entered_with, self.tests_outside = self.tests_outside, len(self.tests)
+        period = self.period
         try:
             if isinstance(function.node, ast.Lambda):
                 return self.evaluate(function.node.body, scope)
@@ -454,7 +460,7 @@ class ProgramRun(Process):
         finally:
             self._active.pop()
             self.callers.pop()
-            self.tests_outside = entered_with
+            self.tests_outside, self.period = entered_with, period
 
     def _run_body(
         self, function: Function, node: ast.FunctionDef | ast.AsyncFunctionDef, scope: RunScope

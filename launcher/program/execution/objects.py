@@ -101,6 +101,10 @@ class CallMade:
     callers: tuple[ast.Call, ...]
     is_tried: bool = False
     """Whether a `try` is around it, which may catch what it raises."""
+    period: int = 0
+    """In how many turns of a loop it is made once, by a test of a counter; 0 where no such test is around."""
+    turns: int = 0
+    """How many turns the innermost loop around it makes; 0 where nobody counts them."""
 
     @property
     def is_sure(self) -> bool:

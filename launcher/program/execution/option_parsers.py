@@ -186,11 +186,7 @@ def _dataclass_parser(run: Process, event: CallMade) -> object:
     listed = list(kinds) if isinstance(kinds, list | tuple) else [kinds]
 
     def parse(*_: Any, **__: Any) -> object:
-        found = tuple(
-            _filled(run, each, event) if isinstance(each, Class) else Symbol(_made_name(each))
-            for each in listed
-        )
-        return found
+        return tuple(_filled(run, each, event) for each in listed)
 
     for name in ("parse_args_into_dataclasses", "parse_args_and_config"):
         made.attributes[name] = Native(name, parse)
@@ -198,17 +194,20 @@ def _dataclass_parser(run: Process, event: CallMade) -> object:
     return made
 
 
-def _made_name(kind: object) -> str:
-    return f"{kind.name}()" if isinstance(kind, Symbol) and kind.name else ""
-
-
-def _filled(run: Process, kind: Class, event: CallMade) -> object:
-    made = run.call(kind, [], {}, event.node)
+def _filled(run: Process, kind: object, event: CallMade) -> object:
+    """An object of a class, with what the words give; of a library's class nothing else is known."""
+    made: Any = run.call(kind, [], {}, event.node) if isinstance(kind, Class) else None
+    base = kind.library_base() if isinstance(kind, Class) else getattr(kind, "name", "")
+    found: dict[str, object] = dict(made.attributes) if isinstance(made, Object) else {}
+    for word, following in zip(run.words, [*run.words[1:], ""], strict=True):
+        option, equals, value = word.lstrip("-").replace("-", "_").partition("=")
+        if word.startswith("--") and (option in found or base):
+            found[option] = _like(found.get(option, ""), value if equals else following)
     if isinstance(made, Object):
-        for word, following in zip(run.words, [*run.words[1:], ""], strict=True):
-            option, equals, value = word.lstrip("-").replace("-", "_").partition("=")
-            if word.startswith("--") and option in made.attributes:
-                made.attributes[option] = _like(made.attributes[option], value if equals else following)
+        made.attributes |= found
+    if base:
+        of_library = run.call(Symbol(base), [], found, event.node)
+        return made if isinstance(made, Object) else of_library
     return made
 
 

@@ -56,6 +56,8 @@ class Process(Statements):
             tuple(self.tests),
             tuple(self.callers),
             self.tries > 0,
+            self.period,
+            self.turns,
         )
         self.events.append(made)
         return made

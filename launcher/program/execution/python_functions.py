@@ -78,11 +78,7 @@ def python_names(run: Process) -> dict[str, object]:
         "getattr": lambda owner, name, *default: _get(run, owner, name, default),
         "setattr": lambda owner, name, value: run.set_attribute(owner, name, value),
         "hasattr": lambda owner, name: _has(run, owner, name),
-        "vars": lambda value=None: (
-            RecordEntries(value)
-            if isinstance(value, DottedEntries)
-            else getattr(value, "attributes", Symbol())
-        ),
+        "vars": lambda value=None: _entries(value),
         "type": lambda value, *_: value.kind if isinstance(value, Object) else Symbol(),
         "super": lambda *given: _super(given),
         "open": lambda name, mode="r", *_, **__: open_file(run, name, mode),
@@ -319,6 +315,13 @@ def end_of_process(run: Process, *given: object) -> object:
         run.raised = run.raised or Raised("SystemExit")
         return None
     raise ProcessEnded
+
+
+def _entries(value: object) -> object:
+    """What `vars` gives."""
+    return (
+        RecordEntries(value) if isinstance(value, DottedEntries) else getattr(value, "attributes", Symbol())
+    )
 
 
 def open_file(run: Process, name: object, mode: object = "r") -> OpenedFile:

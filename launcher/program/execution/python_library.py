@@ -60,6 +60,12 @@ def record_of(value: Any, depth: int = 8) -> Any:
     return value
 
 
+def _plain(value: Any, depth: int = 8) -> Any:
+    if isinstance(value, dict) and depth:
+        return {key: _plain(each, depth - 1) for key, each in value.items()}
+    return value
+
+
 def _document_read(run: Process, event: CallMade) -> object:
     """What a reader of JSON or YAML gives of an open file, or of the text of one."""
     given = event.args[0] if event.args else None
@@ -426,7 +432,7 @@ def _as_dictionary(run: Process, event: CallMade) -> object:
     given = event.args[0] if event.args else None
     if isinstance(given, Object):
         return dict(given.attributes)
-    return given if isinstance(given, dict) else Symbol()
+    return _plain(given) if isinstance(given, dict) else Symbol()
 
 
 def _copied(run: Process, event: CallMade) -> object:
@@ -482,7 +488,7 @@ _RECORDS = (
         "box.Box",
         "attrdict.AttrDict",
     ),
-    *("omegaconf.OmegaConf.structured", "omegaconf.DictConfig", "collections.OrderedDict"),
+    *("omegaconf.OmegaConf.structured", "omegaconf.DictConfig"),
 )
 
 PYTHON_MODELS: dict[str, Model] = {
@@ -530,6 +536,7 @@ PYTHON_MODELS: dict[str, Model] = {
     "asyncio.run": _first,
     "dataclasses.field": _field,
     "dataclasses.asdict": _as_dictionary,
+    "collections.OrderedDict": lambda run, event: dictionary_of(event.args, event.keywords),
     "copy.copy": _copied,
     "copy.deepcopy": _copied,
     "importlib.import_module": _import_module,

@@ -36,9 +36,8 @@ class RankRun:
     It `is_whole` where it came to its end within the steps that a run may take. `group` is the call that
     made it one of several, `variables` its environment at the end, `keys` the texts by which entries are read
     of what libraries gave. `options` are the places where its parsers' options are declared, by the names of
-    their values. Of the tests of its `if` statements `truths` says what they were, None where that is open or
-    they were both, and `periods` in how many turns they hold once that ask for that. `texts` are the places
-    of the literal texts that it came to.
+    their values, `truths` is what the tests of its `if` statements were, None where that is open or they were
+    both, and `texts` are the places of the literal texts that it came to.
     """
 
     world: RankWorld
@@ -49,7 +48,6 @@ class RankRun:
     variables: Mapping[str, object]
     keys: frozenset[str]
     options: Mapping[str, ast.Call]
-    periods: Mapping[ast.AST, int]
     truths: Mapping[ast.AST, bool | None]
     texts: Mapping[str, list[ast.AST]]
 
@@ -86,7 +84,6 @@ def run_rank(
         run.environ,
         frozenset(run.keys),
         run.options,
-        run.periods,
         {place_of(test): truth for test, truth in run.truths.items()},
         {text: [*map(place_of, nodes)] for text, nodes in run.texts.items()},
     )

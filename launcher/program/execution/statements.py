@@ -43,6 +43,7 @@ class Statements(Expressions):
         self.tests_outside = 0
         """How many open tests were around the call of the function that runs."""
         self._counters: dict[ast.stmt, list[ast.AugAssign]] = {}
+        self._counted: dict[Class, frozenset[str]] = {}
         self.ways: dict[type[ast.stmt], Callable[..., None]] = {
             kind: functools.partial(way, self) for kind, way in _WAYS.items()
         }
@@ -122,17 +123,19 @@ class Statements(Expressions):
     def _run_if(self, node: ast.If, scope: RunScope) -> None:
         value = self.evaluate(node.test, scope)
         truth = self.truth(value)
-        if isinstance(value, Symbol) and value.period:
-            self.periods[node.test] = value.period
         self.truths[node.test] = truth if self.truths.get(node.test, truth) is truth else None
         if truth is not None:
             self.run(node.body if truth else node.orelse, scope)
             return
         ways = [functools.partial(self.run, each, scope) for each in (node.body, node.orelse)]
-        self._run_both(node.test, ways, scope)
+        before = self.period
+        self.period = max(before, value.period if isinstance(value, Symbol) else 0)
+        if not self._run_both(node.test, ways, scope):
+            self.period = before
 
-    def _run_both(self, test: ast.AST, ways: Sequence[Callable[[], None]], scope: RunScope) -> None:
-        """Run both ways of a test that nobody can tell; one that leaves is gone beside the other."""
+    def _run_both(self, test: ast.AST, ways: Sequence[Callable[[], None]], scope: RunScope) -> bool:
+        """Run both ways of a test that nobody can tell; one that leaves is gone beside the other. Whether one
+        does."""
         before = dict(scope.variables)
         ends: list[Exception] = []
         after: list[dict[str, Any]] = []
@@ -154,6 +157,7 @@ class Statements(Expressions):
         scope.results += [end.value for end in ends if isinstance(end, FunctionLeft)]
         if not scope.is_class:
             scope.variables = after[0] if len(after) == 1 else _joined_variables(*after)
+        return bool(ends)
 
     def _run_for(self, node: ast.For | ast.AsyncFor, scope: RunScope) -> None:
         over = self.evaluate(node.iter, scope)
@@ -161,7 +165,9 @@ class Statements(Expressions):
         items = [Symbol()] if counted else self.items_of(over, node.iter)
         if counted or not self.is_countable(over):
             self._widen(node.body, scope)
+        before, turns = self.period, self.turns
         for each in items[:_MOST_TURNS]:
+            self.turns = len(over) if isinstance(over, range) else 0
             self.assign(node.target, each, scope)
             try:
                 self.run(node.body, scope)
@@ -169,20 +175,40 @@ class Statements(Expressions):
                 continue
             except LoopLeft:
                 return
+            finally:
+                self.period, self.turns = before, turns
         self.run(node.orelse, scope)
+
+    def _counted_by_methods(self, kind: Class) -> frozenset[str]:
+        """The attributes that the methods of a class count up: `self.seen += 1`."""
+        if kind not in self._counted:
+            inside = (each for one in kind.line() for each in ast.walk(one.node))
+            targets = (each.target for each in inside if isinstance(each, ast.AugAssign))
+            self._counted[kind] = frozenset(each.attr for each in targets if isinstance(each, ast.Attribute))
+        return self._counted[kind]
 
     def _run_while(self, node: ast.While, scope: RunScope) -> None:
         if self.truth(self.evaluate(node.test, scope)) is False:
             self.run(node.orelse, scope)
             return
         self._widen(node.body, scope)
+        before, turns = self.period, self.turns
+        self.turns = 0
         try:
             self.run(node.body, scope)
         except (TurnEnded, LoopLeft):
             return
+        finally:
+            self.period, self.turns = before, turns
 
     def _widen(self, body: list[ast.stmt], scope: RunScope) -> None:
-        """Forget the counters of a loop, of which one turn stands for all."""
+        """Forget the counters of a loop, of which one turn stands for all; also those that the methods count
+        of the object whose method it stands in."""
+        owner = scope.variables.get("*self")
+        if isinstance(owner, Object):
+            for name in self._counted_by_methods(owner.kind):
+                if isinstance(owner.attributes.get(name), int | float):
+                    owner.attributes[name] = Symbol()
         counters = self._counters.get(body[0])
         if counters is None:
             inside = (inner for statement in body for inner in ast.walk(statement))
@@ -334,7 +360,7 @@ class Statements(Expressions):
 
     def _matches_class(self, pattern: ast.MatchClass, value: Any, scope: RunScope) -> bool | None:
         kind = self.evaluate(pattern.cls, scope)
-        is_one = self.call(self.python_name("isinstance"), [value, kind], {}, self.at)
+        is_one = self.call(self.python_name("isinstance", scope), [value, kind], {}, self.at)
         if not isinstance(is_one, bool):
             return self._is_open(pattern, value, scope)
         named = kind.find("__match_args__") if isinstance(kind, Class) else None

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import posixpath
 from collections.abc import Callable
 from typing import Any
 
-from launcher.program.execution.objects import CallMade, Native, Symbol
+from launcher.program.execution.objects import OWN, CallMade, Native, Symbol, text_of
 from launcher.program.execution.process import Process
 
 Model = Callable[..., Any]
@@ -102,6 +103,21 @@ def _configured(run: Process, decorator: Symbol, made: object) -> object:
     return Native("main", lambda *_, **__: run.call(made, [Symbol("omegaconf.DictConfig()")], {}, run.at))
 
 
+_WRITERS = ("torch.utils.tensorboard", "tensorboardX")
+
+
+def _log_folder(run: Process, owner: Symbol) -> object:
+    """Where TensorBoard's records go, below `runs` by the time and the host where nobody says it."""
+    made = owner.made_by
+    given = None if made is None else made.argument("logdir", 0) or made.argument("log_dir", 0)
+    return f"runs/{OWN}" if given is None else given
+
+
+def _folder_of_outputs(run: Process, event: CallMade) -> object:
+    """The parts of a path put together, and a number behind it where it is there."""
+    return posixpath.join(*(text_of(each) for each in event.args)) if event.args else Symbol()
+
+
 def _same(run: Process, event: CallMade) -> object:
     return event.args[0] if len(event.args) == 1 else tuple(event.args)
 
@@ -158,6 +174,11 @@ TRAINING_MODELS: dict[str, Model] = {
     **dict.fromkeys(("fire.Fire", "typer.run", "accelerate.notebook_launcher", "tyro.cli"), _run_function),
     "absl.app.run": _main_with_words,
     "@hydra.main": _configured,
+    "timm.utils.get_outdir": _folder_of_outputs,
+    **dict.fromkeys(
+        (f"{each}.SummaryWriter().{name}=" for each in _WRITERS for name in ("log_dir", "logdir")),
+        _log_folder,
+    ),
     **{f"{owner}.{name}=": _told(read) for owner in _ACCELERATE for name, read in _OF_ACCELERATE.items()},
     **{
         f"{owner}.{name}=": _told(read)

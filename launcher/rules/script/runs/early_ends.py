@@ -98,7 +98,8 @@ def variables_are_set(runs: RankRuns) -> Iterator[Finding]:
 
 
 _WITHOUT_REFUSAL = "TORCH_FORCE_NO_WEIGHTS_ONLY_LOAD"
-_SINCE = (2, 6)
+_REFUSED_SINCE = (2, 6)
+"""The version of torch. Source: its release notes."""
 _OF_WEIGHTS = re.compile(r"model|net|state_dict|weights", re.IGNORECASE)
 
 
@@ -113,7 +114,12 @@ def checkpoints_can_be_read_again(runs: RankRuns) -> Iterator[Finding]:
     `torch.load(path, weights_only=False)`. Source: the release notes of torch 2.6.
     """
     has = runs.versions.get("torch")
-    if has is None or _parts(has) < _SINCE or runs.first is None or _WITHOUT_REFUSAL in runs.first.variables:
+    if (
+        has is None
+        or _parts(has) < _REFUSED_SINCE
+        or runs.first is None
+        or _WITHOUT_REFUSAL in runs.first.variables
+    ):
         return
     for save in (each for run in runs.runs[:1] for each in run.calls("torch.save")):
         states = save.argument("obj", 0)
@@ -129,7 +135,8 @@ def checkpoints_can_be_read_again(runs: RankRuns) -> Iterator[Finding]:
                 training_script.SCRIPT_RAISED,
                 load.node,
                 f"the checkpoint holds `{held}`, an object that torch.load of torch {has} refuses, as "
-                "weights_only is True by default since 2.6: a run that goes on from it ends here",
+                f"weights_only is True by default since {_REFUSED_SINCE[0]}.{_REFUSED_SINCE[1]}: a run that goes "
+                "on from it ends here",
                 remedy=f"Save plain values (`vars({held})`), or pass weights_only=False to load what "
                 "a job of yours wrote.",
                 related=[related_at(save.node, "saved here")],
@@ -142,8 +149,7 @@ def _refused_part(states: object) -> str | None:
     if not isinstance(states, dict) or isinstance(states, DottedEntries):
         return None
     for key, value in states.items():
-        is_record = isinstance(value, Object) and value.kind.library_base() is None and value.native is None
-        if isinstance(value, DottedEntries) or is_record:
+        if isinstance(value, DottedEntries | Object):
             return str(key)
         inner = _refused_part(value)
         if inner is not None:

@@ -10,7 +10,7 @@ from pathlib import Path
 from launcher.failure_modes import data, training_script
 from launcher.failure_modes.model import Finding, Stage
 from launcher.failure_modes.registry import finds
-from launcher.program.execution.objects import OPEN, OWN, CallMade
+from launcher.program.execution.objects import OPEN, OWN, CallMade, OpenedFile
 from launcher.program.execution.python_library import CODE_FOLDER
 from launcher.rules.script.findings import finding_at
 from launcher.rules.script.runs.rank_runs import RankRuns, settings_of
@@ -53,6 +53,7 @@ _OF_THE_IMAGE = re.compile(
     r"/(opt|fsx|efs|tmp|dev|proc|sys|etc|usr|bin|lib|lib64|var|root|run|boot|sbin|srv|s3)(/|$)"
 )
 """The folders at the top that an image or the service may fill, and mounts."""
+_OF_THE_SERVICE = re.compile(r"/opt/ml/(input|model|output|checkpoints|processing|config)(/|$)")
 
 
 @finds(Stage.SCRIPT, data.CHANNELS_DIFFER, training_script.SCRIPT_RAISED)
@@ -70,17 +71,17 @@ def files_are_there(runs: RankRuns) -> Iterator[Finding]:
         return
     reads = [each for each in first.calls(*_READERS) if each.is_sure and not each.is_tried]
     touched = [path for run in runs.runs for each in run.events for path in _paths_touched(each)]
-    reported: set[str] = set()
+    reported: set[object] = set()
     for event in reads:
         path = text_of_path(event.argument(*_READERS[event.name]))
         if path is None or (event.name == "open" and not str(event.args[1]).startswith("r")):
             continue
         there = _top(re.split(f"[{OPEN}{OWN}]", path)[0] if not _is_whole(path) else path, _is_whole(path))
-        if there is None or there in reported or _is_there(runs, there):
+        if there is None or not reported.isdisjoint((there, event.node)) or _is_there(runs, there):
             continue
         if any(each == there or _is_in(each, there) or _is_in(there, each) for each in touched):
             continue
-        reported.add(there)
+        reported |= {there, event.node}
         channels = ", ".join(f"/opt/ml/input/data/{each}" for each in sorted(runs.subject.job.inputs))
         mode = training_script.SCRIPT_RAISED if _CONFIGURATION.search(there) else data.CHANNELS_DIFFER
         yield finding_at(
@@ -107,7 +108,9 @@ def _is_there(runs: RankRuns, path: str) -> bool:
     """Whether a file is in the source folder, or anywhere but where neither job nor image has one."""
     if _is_in(path, CODE_FOLDER):
         return (Path(runs.program.root) / path.removeprefix(f"{CODE_FOLDER}/")).exists()
-    return path == CODE_FOLDER or (bool(_OF_THE_IMAGE.match(path)) and not _is_in(path, "/opt/ml/code"))
+    if _is_in(path, "/opt/ml"):
+        return path == CODE_FOLDER or bool(_OF_THE_SERVICE.match(path))
+    return bool(_OF_THE_IMAGE.match(path))
 
 
 def _is_in(path: str, folder: str) -> bool:
@@ -133,7 +136,7 @@ def _paths_touched(event: CallMade) -> Iterator[str]:
     if is_read or _OF_TEXTS.fullmatch(event.name):
         return
     for each in (*event.args, *event.keywords.values()):
-        path = text_of_path(each)
+        path = None if isinstance(each, OpenedFile) else text_of_path(each)
         if path is not None:
             known = re.split(f"[{OPEN}{OWN}]", path)[0]
             if known.strip("./"):

@@ -50,10 +50,8 @@ def _rare_steps(run: RankRun) -> Iterator[tuple[CallMade, CallMade]]:
             passes.append(event)
         elif passes and event.name.endswith(".step") and not _SCHEDULES.search(_written(event)):
             last = passes[-1]
-            again = [each for each in passes if each.node is last.node]
-            is_counted = any(run.periods.get(each, 0) > 1 and each not in last.tests for each in event.tests)
-            is_inner = len(again) > 1 and loops_around(last) > loops_around(event) > 0
-            if (is_counted and loops_around(event)) or is_inner:
+            is_inner = last.turns > 1 and loops_around(last) > loops_around(event) > 0
+            if (event.period > max(1, last.period) and loops_around(event)) or is_inner:
                 yield last, event
             passes = []
 

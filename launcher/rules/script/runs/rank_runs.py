@@ -29,8 +29,8 @@ TRAINING = (
     "*.backward",
     "*.step",
     "timm.utils.NativeScaler()",
-    "lightning.pytorch.Trainer.fit",
-    "transformers.Trainer.train",
+    "lightning.pytorch.Trainer().fit",
+    "transformers.Trainer().train",
 )
 """What a program calls where it trains."""
 _LIBRARIES = (

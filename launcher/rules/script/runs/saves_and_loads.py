@@ -46,9 +46,14 @@ from launcher.rules.script.states.resuming import (
     nothing_resumed,
 )
 
+_MADE_FOR_SAVING = (
+    *("transformers.TrainingArguments", "transformers.Seq2SeqTrainingArguments", "trl.SFTConfig"),
+    *("lightning.pytorch.callbacks.ModelCheckpoint", "timm.utils.CheckpointSaver"),
+)
 _PLACES = {
     **SAVERS,
     **{name: where for name, where in SAVED_TO.items() if name.rpartition(".")[2].startswith("save")},
+    **{name: SAVED_TO[name] for name in _MADE_FOR_SAVING},
     "*.save_pretrained": ("save_directory", 0),
 }
 """What saves the state of a training when it is called, and which argument says where."""
