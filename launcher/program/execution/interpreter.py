@@ -160,8 +160,8 @@ class ProgramRun(Process):
             return Symbol(f"builtins.{name}")
         file = scope.file
         libraries = [each for each in file.stars if self.program.module(each, file) is None]
-        is_known = len(libraries) == 1 and not libraries[0].startswith(".")
-        return Symbol(canonical_name(f"{libraries[0]}.{name}") if is_known else "")
+        tops = {each.partition(".")[0] for each in libraries}
+        return Symbol(canonical_name(f"{libraries[0]}.{name}") if len(tops) == 1 and "" not in tops else "")
 
     def bind_name(self, scope: RunScope, name: str, value: object) -> None:
         """Give a name a value where a scope keeps it."""

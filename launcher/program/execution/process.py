@@ -25,6 +25,8 @@ class Process(Statements):
         self.device: object = 0
         self.events: list[CallMade] = []
         self.callers: list[ast.Call] = []
+        self.read_documents: list[str] = []
+        """The names of the configuration files that it has read."""
         self.options: dict[str, ast.Call] = {}
         """Where the options are declared that its parsers know, by the names of their values."""
         self.opened: OpenedFile | None = None

@@ -76,7 +76,7 @@ def python_names(run: Process) -> dict[str, object]:
         "issubclass": lambda one, other: other in one.line() if isinstance(one, Class) else Symbol(),
         "callable": lambda value: Symbol() if isinstance(value, Symbol) else not isinstance(value, SCALARS),
         "getattr": lambda owner, name, *default: _get(run, owner, name, default),
-        "setattr": lambda owner, name, value: run.set_attribute(owner, name, value),
+        "setattr": lambda owner, name, value: _set(run, owner, name, value),
         "hasattr": lambda owner, name: _has(run, owner, name),
         "vars": lambda value=None: _entries(value),
         "type": lambda value, *_: value.kind if isinstance(value, Object) else Symbol(),
@@ -315,6 +315,17 @@ def end_of_process(run: Process, *given: object) -> object:
         run.raised = run.raised or Raised("SystemExit")
         return None
     raise ProcessEnded
+
+
+def _set(run: Process, owner: object, name: object, value: object) -> None:
+    """Set an attribute by its name; by one that nobody knows any of them may be another afterwards."""
+    if isinstance(name, str) and is_known(name):
+        run.set_attribute(owner, name, value)
+        return
+    entries = owner if isinstance(owner, DottedEntries) else getattr(owner, "attributes", {})
+    for key, each in entries.items():
+        if isinstance(each, SCALARS):
+            entries[key] = Symbol()
 
 
 def _entries(value: object) -> object:

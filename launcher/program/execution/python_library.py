@@ -49,7 +49,10 @@ CODE_FOLDER = "/opt/ml/code"
 def document_of(run: Process, name: object) -> Any:
     """What a configuration file of the program holds; without a name, of the only one beside it."""
     known = isinstance(name, str) and name != "" and is_known(name)
-    found = run.documents(str(name).removeprefix(f"{CODE_FOLDER}/") if known else None)
+    inside = str(name).removeprefix(f"{CODE_FOLDER}/") if known else None
+    found = run.documents(inside)
+    if inside is not None and found is not None:
+        run.read_documents.append(inside)
     return Symbol() if found is None else found
 
 
@@ -87,6 +90,10 @@ def _parsed_text(text: str) -> Any:
 def _configuration_loaded(run: Process, event: CallMade) -> object:
     name = event.args[0] if event.args else None
     return record_of(document_of(run, name.name if isinstance(name, OpenedFile) else text_of(name)))
+
+
+def _itself(run: Process, owner: object) -> object:
+    return owner
 
 
 def _configuration_made(run: Process, event: CallMade) -> object:
@@ -524,6 +531,11 @@ PYTHON_MODELS: dict[str, Model] = {
     "yaml.load": _document_read,
     "yaml.full_load": _document_read,
     "omegaconf.OmegaConf.load": _configuration_loaded,
+    **dict.fromkeys(
+        ("mmcv.Config.fromfile", "mmcv.utils.Config.fromfile", "mmengine.Config.fromfile"),
+        _configuration_loaded,
+    ),
+    "._cfg_dict": _itself,
     "omegaconf.OmegaConf.merge": _configurations_merged,
     "omegaconf.OmegaConf.from_cli": _words_as_configuration,
     "omegaconf.OmegaConf.to_container": _as_dictionary,

@@ -149,6 +149,13 @@ class ConfigurationFiles:
         chosen = [each for each in found if each.suffix in _ENDINGS[:3] and each.name not in _OF_TOOLS]
         return _parsed(chosen[0]) if len(chosen) == 1 else None
 
+    def texts_of(self, name: str) -> Iterator[tuple[str, Location]]:
+        """The texts that a file holds which a program reads by its name, each with its place."""
+        path = self._file(name)
+        for keys, value in () if path is None else self._entries(path):
+            if isinstance(value, str) and path is not None:
+                yield value, location_in_file(path, keys)
+
     def section(self, node: ast.expr) -> Iterator[tuple[str, object, Path]]:
         """The entries below what an expression such as `cfg["environment"]` is, or the whole of what a file
         holds, with their values, and the file: only where it is known which one the run reads."""
@@ -416,11 +423,28 @@ def _parsed(path: Path, keeps_case: bool = False) -> Any:
             import tomllib  # Few programs have such a file.
 
             return tomllib.loads(raw.decode())
+        if path.suffix == ".py":
+            return _literals(raw)
         if path.suffix in (".ini", ".cfg"):
             return _sections(raw.decode(), keeps_case)
     except (OSError, ValueError, RecursionError):
         return None
     return _plain(_FILLED_IN.sub(b"${of_a_template}", raw), str(path))
+
+
+def _literals(raw: bytes) -> dict[str, Any] | None:
+    """What a configuration that is written in Python gives its names; None where it begins with another one.
+    Raises ValueError."""
+    found: dict[str, Any] = {}
+    try:
+        statements = ast.parse(raw).body
+    except (SyntaxError, MemoryError):
+        return None
+    for each in statements:
+        if isinstance(each, ast.Assign) and isinstance(each.targets[0], ast.Name):
+            with suppress(ValueError, TypeError, MemoryError):
+                found[each.targets[0].id] = ast.literal_eval(each.value)
+    return None if "_base_" in found else found
 
 
 def _sections(text: str, keeps_case: bool) -> dict[str, dict[str, str]]:

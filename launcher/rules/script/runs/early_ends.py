@@ -121,6 +121,7 @@ def checkpoints_can_be_read_again(runs: RankRuns) -> Iterator[Finding]:
         or _WITHOUT_REFUSAL in runs.first.variables
     ):
         return
+    since = ".".join(map(str, _REFUSED_SINCE))
     for save in (each for run in runs.runs[:1] for each in run.calls("torch.save")):
         states = save.argument("obj", 0)
         held = _refused_part(states)
@@ -135,8 +136,7 @@ def checkpoints_can_be_read_again(runs: RankRuns) -> Iterator[Finding]:
                 training_script.SCRIPT_RAISED,
                 load.node,
                 f"the checkpoint holds `{held}`, an object that torch.load of torch {has} refuses, as "
-                f"weights_only is True by default since {_REFUSED_SINCE[0]}.{_REFUSED_SINCE[1]}: a run that goes "
-                "on from it ends here",
+                f"weights_only is True by default since {since}: a run that goes on from it ends here",
                 remedy=f"Save plain values (`vars({held})`), or pass weights_only=False to load what "
                 "a job of yours wrote.",
                 related=[related_at(save.node, "saved here")],

@@ -77,11 +77,15 @@ def files_are_there(runs: RankRuns) -> Iterator[Finding]:
         if path is None or (event.name == "open" and not str(event.args[1]).startswith("r")):
             continue
         there = _top(re.split(f"[{OPEN}{OWN}]", path)[0] if not _is_whole(path) else path, _is_whole(path))
-        if there is None or not reported.isdisjoint((there, event.node)) or _is_there(runs, there):
+        if (
+            there is None
+            or not reported.isdisjoint((there, event.node, posixpath.dirname(there)))
+            or _is_there(runs, there)
+        ):
             continue
         if any(each == there or _is_in(each, there) or _is_in(there, each) for each in touched):
             continue
-        reported |= {there, event.node}
+        reported |= {there, event.node, posixpath.dirname(there)} - {CODE_FOLDER}
         channels = ", ".join(f"/opt/ml/input/data/{each}" for each in sorted(runs.subject.job.inputs))
         mode = training_script.SCRIPT_RAISED if _CONFIGURATION.search(there) else data.CHANNELS_DIFFER
         yield finding_at(

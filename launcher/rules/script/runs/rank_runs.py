@@ -129,7 +129,7 @@ class RankRuns:
     def runs(self) -> list[RankRun]:
         """The runs of these ranks, the first one first."""
         is_script = self.program.entry.path.suffix == ".py"
-        if self.strategy != "torchrun" or self.world_size < 2 or not is_script or self.program.unread:
+        if self.strategy != "torchrun" or self.world_size < 2 or not is_script:
             return []
         ranks = [0, *([1] if self.processes > 1 else []), *([self.processes] if self.hosts > 1 else [])]
         documents = self.program.analysis(ConfigurationFiles).document

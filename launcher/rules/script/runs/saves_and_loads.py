@@ -22,7 +22,9 @@ from launcher.program.execution.objects import (
     truth_of,
 )
 from launcher.program.execution.ranks import RankRun
+from launcher.program.index import file_of
 from launcher.program.surroundings.saves import OF_STATES, SAVED_TO, SAVERS, is_a_cache
+from launcher.rules.script.configuration_files import ConfigurationFiles
 from launcher.rules.script.findings import finding_at, related_at
 from launcher.rules.script.runs.rank_runs import (
     TRAINING,
@@ -126,20 +128,27 @@ def states_are_saved_where_they_are_kept(runs: RankRuns) -> Iterator[Finding]:
         return
     for node, (run, path) in first.items():
         severity = Severity.WARNING if others else None
-        yield lost_state(subject, node, _shown(path), severity, _names_of_folder(run, node, path))
+        yield lost_state(subject, node, _shown(path), severity, _names_of_folder(runs, run, node, path)[:1])
 
 
-def _names_of_folder(run: RankRun, save: ast.Call, path: str) -> list[Related]:
-    """Where the text stands with which a path begins: the default of an option, a constant."""
+def _names_of_folder(runs: RankRuns, run: RankRun, save: ast.Call, path: str) -> list[Related]:
+    """Where the text stands with which a path begins: an entry of a configuration file, the default of an
+    option, a constant. The longest text first."""
     own = {id(each) for each in ast.walk(save)}
-    path = path.removeprefix("./")
-    for text in sorted(run.texts, key=len, reverse=True):
-        name = text.removeprefix("./").rstrip("/")
-        if name and (path == name or path.startswith(f"{name}/")):
-            places = [each for each in run.texts[text] if id(each) not in own]
-            if len(places) == 1:
-                return [related_at(places[0], "the folder is named here")]
-    return []
+    files = runs.program.analysis(ConfigurationFiles)
+    named = [(text, place) for name in run.documents for text, place in files.texts_of(name)]
+    for text, places in run.texts.items():
+        others = [each for each in places if id(each) not in own]
+        named += [(text, file_of(each).location(each)) for each in others if len(others) == 1]
+    begins = [each for each in named if _begins(path, each[0])]
+    begins.sort(key=lambda each: len(each[0]), reverse=True)
+    return [Related(place, "the folder is named here") for _, place in begins]
+
+
+def _begins(path: str, folder: str) -> bool:
+    """Whether a path is in a folder, both as they are written."""
+    path, folder = path.removeprefix("./"), folder.removeprefix("./").rstrip("/")
+    return folder not in ("", "/") and (path == folder or path.startswith(f"{folder}/"))
 
 
 def _is_of_data(runs: RankRuns, event: CallMade) -> bool:
