@@ -43,6 +43,8 @@ _CALCULATED: Mapping[type[ast.operator], Callable[[Any, Any], Any]] = {
     ast.BitAnd: operator.and_,
     ast.BitXor: operator.xor,
 }
+_LONGEST_TEXT = 200
+"""Of what `eval` is given, in characters."""
 _LARGEST_POWER = 64
 _NUMBERS = (bool, int, float)
 _GROWING = frozenset({int, str, bytes, list, tuple, dict, set, frozenset, PurePosixPath})
@@ -346,11 +348,22 @@ class Expressions(ABC):
             return Symbol(item_name(owner.name), owner=owner, is_own=owner.is_own)
         return Symbol()
 
+    def _evaluated_text(self, text: object, scope: RunScope) -> object:
+        """What `eval` gives of a text: `eval(f"args.{name}")`."""
+        if not isinstance(text, str) or not is_known(text) or len(text) > _LONGEST_TEXT:
+            return Symbol()
+        try:
+            return self.evaluate(ast.parse(text, mode="eval").body, scope)
+        except (SyntaxError, ValueError):
+            return Symbol()
+
     def _call(self, node: ast.Call, scope: RunScope) -> object:
         if isinstance(node.func, ast.Name) and node.func.id == "super" and not node.args:
             return self.call(self.python_name("super", scope), [scope], {}, node)
         function = self.evaluate(node.func, scope)
         args = list(self._items(node.args, scope))
+        if getattr(function, "name", "") == "builtins.eval" and len(args) == 1:
+            return self._evaluated_text(args[0], scope)
         keywords: dict[str, Any] = {}
         for each in node.keywords:
             value = self.evaluate(each.value, scope)

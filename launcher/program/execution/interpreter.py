@@ -215,9 +215,9 @@ class ProgramRun(Process):
             own = owner.kind.find("__setattr__")
             if isinstance(own, Function) and own not in self._active:
                 self.call(own, [owner, name, value], {}, at)
-            owner.attributes[name] = value
+            owner.attributes[name] = self._perhaps(owner.attributes.get(name), value)
         elif isinstance(owner, DottedEntries):
-            owner[name] = value
+            owner[name] = self._perhaps(owner.get(name), value)
         elif isinstance(owner, Class):
             owner.fields[name] = value
         elif isinstance(owner, Symbol | Function):
@@ -225,6 +225,11 @@ class ProgramRun(Process):
             self._put_back.add(canonical_name(f"{owner.name}.{name}"))
         elif isinstance(owner, Module) and owner.scope is not None:
             owner.scope.variables[name] = value
+
+    def _perhaps(self, before: object, value: object) -> object:
+        """What something is that is set where nobody can tell whether that runs: a switch may be either."""
+        is_open = self.tests and isinstance(before, bool) and isinstance(value, bool) and before is not value
+        return Symbol() if is_open else value
 
     def set_item(self, owner: Any, key: Any, value: object, node: ast.AST) -> None:
         """Give an item of anything a value."""

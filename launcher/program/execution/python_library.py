@@ -501,7 +501,7 @@ _RECORDS = (
 PYTHON_MODELS: dict[str, Model] = {
     "os.environ=": _environ,
     "os.getenv": _get_variable,
-    "os.path.join": _joined_path,
+    **dict.fromkeys(("os.path.join", "blobfile.join"), _joined_path),
     "os.path.basename": _by_path(posixpath.basename),
     "os.path.dirname": _by_path(posixpath.dirname),
     "os.path.abspath": _by_path(_absolute),

@@ -231,9 +231,13 @@ def check_script(subject: ScriptSubject) -> Iterator[Finding]:
 
 
 def check_runs(subject: ScriptSubject, findings: Sequence[Finding]) -> Iterator[Finding]:
-    """The findings of every rule on what the ranks of a job do, beside those of the rules that read."""
+    """The findings of every rule on what the ranks of a job do, beside those of the rules that read.
+
+    A mode that these have found is not said again, but of what ends a script there may be several.
+    """
     subject = replace(subject, program=as_started(subject.program, subject.job))
     found = {each.code for each in findings if each.severity is not Severity.INFO}
+    found -= {training_script.SCRIPT_RAISED.code}
     places = {(each.code, each.location and each.location.line) for each in findings}
     runs = RankRuns(subject)
     by_runs = (each for rule in RUN_RULES for each in rule(runs) if each.code not in found)

@@ -58,6 +58,8 @@ _LIBRARIES = (
     ),
 )
 """The libraries that make groups, choose devices, and save and load, without a call that is seen."""
+_LOADING_WHEN_ASKED = ("accelerate.", "lightning.fabric.")
+"""Those of them that load where the program says so."""
 _ENDINGS = ("Trainer", "Engine", "Runner", "Fabric", "Learner", "Accelerator", "State")
 _BEGINNINGS = ("init", "launch", "setup")
 """How the names of their classes end and those of their functions begin that do so."""
@@ -159,11 +161,17 @@ class RankRuns:
     @cached_property
     def by_libraries(self) -> bool:
         """Whether a library has a part in it that does by itself what a rule looks for."""
-        return any(
-            each.name.startswith(_LIBRARIES) and _does_more(each.name)
-            for run in self.runs
-            for each in run.events
-        )
+        return bool(self._libraries)
+
+    @property
+    def loads_by_libraries(self) -> bool:
+        """Whether a library has a part in it that may load a state before anybody asks it to."""
+        return any(not each.startswith(_LOADING_WHEN_ASKED) for each in self._libraries)
+
+    @cached_property
+    def _libraries(self) -> set[str]:
+        names = {each.name for run in self.runs for each in run.events}
+        return {each for each in names if each.startswith(_LIBRARIES) and _does_more(each)}
 
     def may_call(self, pattern: re.Pattern[str]) -> bool:
         """Whether a rank calls something by such a last name of which nobody knows what it does: of a library

@@ -22,7 +22,8 @@ from launcher.program.execution.objects import (
     truth_of,
 )
 from launcher.program.execution.ranks import RankRun
-from launcher.program.index import file_of
+from launcher.program.index import file_of, last_name
+from launcher.program.surroundings.options import as_attribute
 from launcher.program.surroundings.saves import OF_STATES, SAVED_TO, SAVERS, is_a_cache
 from launcher.rules.script.configuration_files import ConfigurationFiles
 from launcher.rules.script.findings import finding_at, related_at
@@ -59,6 +60,8 @@ _PLACES = {
     "*.save_pretrained": ("save_directory", 0),
 }
 """What saves the state of a training when it is called, and which argument says where."""
+_KEPT_BY_TRACKERS = ("log_artifact", "log_artifacts", "log_model")
+"""What brings a file to the records of a run, from where a restart does not take it."""
 _LOADING = re.compile(r"(auto_?)?(load|restore|resume|maybe_load|try_load|from_checkpoint)\w*")
 _OTHER_STATES = re.compile(r"optim|sched|scaler|Scaler|ema|EMA|Averaged")
 _PROGRESS = re.compile(r"epoch|step|iter|optim|sched|scaler|best", re.IGNORECASE)
@@ -123,9 +126,12 @@ def states_are_saved_where_they_are_kept(runs: RankRuns) -> Iterator[Finding]:
                 others += event.argument(*_PLACES.get(event.name, ("", 0))) is not None
     if not first:
         return
-    job_run = JobRun(subject)
-    if any(may_run(job_run, each) for each in movers(subject, kept)):
+    job_run, called = JobRun(subject), {each.node for run in runs.runs for each in run.events}
+    moving = [each for each in movers(subject, kept) if may_run(job_run, each)]
+    tracked = [each for each in moving if last_name(each.func) in _KEPT_BY_TRACKERS]
+    if any(runs.by_libraries or each in called for each in moving if each not in tracked):
         return
+    others += len(tracked)
     for node, (run, path) in first.items():
         severity = Severity.WARNING if others else None
         yield lost_state(subject, node, _shown(path), severity, _names_of_folder(runs, run, node, path)[:1])
@@ -137,6 +143,13 @@ def _names_of_folder(runs: RankRuns, run: RankRun, save: ast.Call, path: str) ->
     own = {id(each) for each in ast.walk(save)}
     files = runs.program.analysis(ConfigurationFiles)
     named = [(text, place) for name in run.documents for text, place in files.texts_of(name)]
+    given = zip(run.world.words, run.world.words[1:], strict=False)
+    options = [(as_attribute(word), value) for word, value in given if word.startswith("--")]
+    named += [
+        (value, file_of(run.options[name]).location(run.options[name]))
+        for name, value in options
+        if name in run.options
+    ]
     for text, places in run.texts.items():
         others = [each for each in places if id(each) not in own]
         named += [(text, file_of(each).location(each)) for each in others if len(others) == 1]
@@ -193,7 +206,12 @@ def restarts_come_to_a_load(runs: RankRuns) -> Iterator[Finding]:
     """
     job, planned = runs.subject.job, runs.subject.plan.checkpoints
     spot = job.resources.capacity.kind == "spot"
-    if (not spot and not job.limits.max_retries) or planned is None or runs.by_libraries or not runs.trains:
+    if (
+        (not spot and not job.limits.max_retries)
+        or planned is None
+        or runs.loads_by_libraries
+        or not runs.trains
+    ):
         return
     loads = [each for run in runs.runs for each in run.events if _may_load(each)]
     if runs.may_call(_RESTORING) or not all(map(_loads_weights, loads)):
