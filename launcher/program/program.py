@@ -551,11 +551,19 @@ def _imports_distributed(file: FileIndex) -> bool:
 def imports_the_unknown(program: Program) -> bool:
     """Whether anything that a program imports could make a group, or a backend; what cannot be read could."""
     joining = {name.rpartition(".")[2] for name in library_names("joining_imports") if "." in name}
-    return bool(program.unread) or any(
-        not joining.isdisjoint(file.attributes)
-        or any(_is_unknown(program, file, each.module or "") for each in file.imports)
-        for file in program.files
+    return (
+        bool(program.unread)
+        or any(not joining.isdisjoint(file.attributes) for file in program.files)
+        or next(unknown_imports(program), None) is not None
     )
+
+
+def unknown_imports(program: Program) -> Iterator[str]:
+    """The modules that a program imports and of which nobody knows what they do."""
+    for file in program.files:
+        for each in file.imports:
+            if _is_unknown(program, file, each.module or ""):
+                yield each.module or ""
 
 
 def _is_unknown(program: Program, file: FileIndex, imported: str) -> bool:

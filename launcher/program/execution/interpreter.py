@@ -310,7 +310,9 @@ class ProgramRun(Process):
             finally:
                 self.tries -= 1
         base = owner.kind.library_base()
-        return Symbol(canonical_name(f"{base}().{name}") if base else "", owner=owner)
+        of_base = canonical_name(f"{base}().{name}") if base else ""
+        model = self.models.get(f"{of_base}=")
+        return Symbol(of_base, owner=owner) if model is None else model(self, owner)
 
     def _read_of_object(self, found: object, owner: Object, node: ast.AST) -> object:
         getter = found.function if isinstance(found, BoundCall) and "*setter" in found.keywords else found

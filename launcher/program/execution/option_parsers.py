@@ -202,7 +202,7 @@ def _filled(run: Process, kind: object, event: CallMade) -> object:
     for word, following in zip(run.words, [*run.words[1:], ""], strict=True):
         option, equals, value = word.lstrip("-").replace("-", "_").partition("=")
         if word.startswith("--") and (option in found or base):
-            found[option] = _like(found.get(option, ""), value if equals else following)
+            found[option] = like_default(found.get(option, ""), value if equals else following)
     if isinstance(made, Object):
         made.attributes |= found
     if base:
@@ -211,7 +211,8 @@ def _filled(run: Process, kind: object, event: CallMade) -> object:
     return made
 
 
-def _like(default: object, text: str) -> object:
+def like_default(default: object, text: str) -> object:
+    """What a text of the command line is for an option with a default."""
     try:
         if isinstance(default, bool):
             return text.lower() in ("", "true", "1", "yes")

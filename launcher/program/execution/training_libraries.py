@@ -3,27 +3,21 @@
 from __future__ import annotations
 
 import posixpath
-from collections.abc import Callable
+import re
+from collections.abc import Callable, Mapping
 from typing import Any
 
-from launcher.program.execution.objects import OWN, CallMade, Native, Symbol, text_of
+from launcher.program.execution.objects import OWN, CallMade, Function, Native, Symbol, text_of
+from launcher.program.execution.option_parsers import like_default
 from launcher.program.execution.process import Process
+from launcher.program.surroundings.options import given_in_words
+from launcher.program.values import LIBRARY_TABLES
 
 Model = Callable[..., Any]
 _BY_MPI = ("mpirun", "smddp_mpi")
-JOINING = (
-    *("torch.distributed.init_process_group", "deepspeed.init_distributed", "deepspeed.initialize"),
-    *(
-        "accelerate.Accelerator",
-        "accelerate.PartialState",
-        "horovod.torch.init",
-        "torch.distributed.init_device_mesh",
-    ),
-    *(
-        "torch.distributed.device_mesh.init_device_mesh",
-        "lightning.fabric.Fabric",
-        "lightning.pytorch.Trainer",
-    ),
+_JOINING = (
+    *LIBRARY_TABLES["joining_calls"],
+    *("accelerate.PartialState", "torch.distributed.init_device_mesh", "lightning.pytorch.Trainer"),
     *("transformers.TrainingArguments", "transformers.Trainer", "transformers.Seq2SeqTrainingArguments"),
 )
 """What makes a process one of several, where its launcher tells it so."""
@@ -88,10 +82,15 @@ def _process_made(run: Process, event: CallMade) -> object:
 
 
 def _run_function(run: Process, event: CallMade) -> object:
-    """A library's starter calls the function that it is given, with what its command line leaves out."""
+    """A library's starter calls the function that it is given, with what the command line says."""
     function = event.args[0] if event.args else None
     args = event.args[1] if event.name.endswith("notebook_launcher") and len(event.args) > 1 else ()
-    return run.call(function, list(args) if isinstance(args, tuple | list) else [], {}, event.node)
+    given = {}
+    for name, default in function.defaults.items() if isinstance(function, Function) else ():
+        text = given_in_words(run.words, name)
+        if text is not None:
+            given[name] = like_default(default, text)
+    return run.call(function, list(args) if isinstance(args, tuple | list) else [], given, event.node)
 
 
 def _main_with_words(run: Process, event: CallMade) -> object:
@@ -103,6 +102,8 @@ def _configured(run: Process, decorator: Symbol, made: object) -> object:
     return Native("main", lambda *_, **__: run.call(made, [Symbol("omegaconf.DictConfig()")], {}, run.at))
 
 
+_STARTERS = ("fire.Fire", "typer.run", "tyro.cli", "jsonargparse.CLI", "jsonargparse.auto_cli")
+"""What calls a function with the words of the command line."""
 _WRITERS = ("torch.utils.tensorboard", "tensorboardX")
 
 
@@ -122,25 +123,35 @@ def _same(run: Process, event: CallMade) -> object:
     return event.args[0] if len(event.args) == 1 else tuple(event.args)
 
 
-_ACCELERATE = ("accelerate.Accelerator()", "accelerate.PartialState()", "accelerate.state.AcceleratorState()")
-_OF_ACCELERATE: dict[str, Callable[[Process], object]] = {
-    "is_main_process": lambda run: run.world.rank == 0,
-    "is_local_main_process": lambda run: run.world.local_rank == 0,
-    "is_last_process": lambda run: run.world.rank == run.world.size - 1,
-    "process_index": lambda run: run.world.rank,
-    "local_process_index": lambda run: run.world.local_rank,
-    "num_processes": lambda run: run.world.size,
+_WHO_AM_I: dict[str, Callable[[Process], object]] = {
+    "global": lambda run: run.world.rank,
+    "local": lambda run: run.world.local_rank,
+    "node": lambda run: run.world.rank // run.world.processes_per_host,
+    "world": lambda run: run.world.size,
 }
-_OF_LIGHTNING: dict[str, Callable[[Process], object]] = {
-    "is_global_zero": lambda run: run.world.rank == 0,
-    "global_rank": lambda run: run.world.rank,
-    "local_rank": lambda run: run.world.local_rank,
-    "world_size": lambda run: run.world.size,
+_AM_I_THE_ONE: dict[str, Callable[[Process], object]] = {
+    "global": lambda run: run.world.rank == 0,
+    "local": lambda run: run.world.local_rank == 0,
+    "last": lambda run: run.world.rank == run.world.size - 1,
 }
+"""What the tables of libraries call the ranks that attributes are, and those of which they are tests."""
+_METHODS = ("transformers.Trainer.",)
+_BY_MPI_ALONE = ("mpi4py.", "horovod.")
 
 
-def _told(read: Callable[[Process], object]) -> Model:
-    return lambda run, owner: read(run)
+def _of_tables(table: str, kinds: Mapping[str, Callable[[Process], object]]) -> dict[str, Model]:
+    """The ranks that libraries tell by the attributes of their objects, and by functions."""
+    found: dict[str, Model] = {}
+    for name, kind in LIBRARY_TABLES[table].items():
+        if not name.startswith(_BY_MPI_ALONE):
+            made = re.sub(r"(\.[A-Z]\w*)(?=\.)", r"\1()", name, count=1)
+            is_called = made == name or name.startswith(_METHODS)
+            found[made if is_called else f"{made}="] = _asked_of_run(kinds[kind])
+    return found
+
+
+def _asked_of_run(read: Callable[[Process], object]) -> Model:
+    return lambda run, asked: read(run)
 
 
 def _version(package: str) -> Model:
@@ -149,7 +160,7 @@ def _version(package: str) -> Model:
 
 TRAINING_MODELS: dict[str, Model] = {
     **{f"{each}.__version__=": _version(each) for each in ("torch", "torchvision")},
-    **dict.fromkeys(JOINING, _joined),
+    **dict.fromkeys(_JOINING, _joined),
     "torch.distributed.get_rank": _rank,
     "torch.distributed.get_world_size": _size,
     "torch.distributed.get_node_local_rank": lambda run, event: run.world.local_rank,
@@ -171,7 +182,7 @@ TRAINING_MODELS: dict[str, Model] = {
     "mpi4py.MPI.COMM_WORLD.bcast": _same,
     **dict.fromkeys(("torch.multiprocessing.spawn", "torch.multiprocessing.start_processes"), _spawned),
     **dict.fromkeys(("torch.multiprocessing.Process", "multiprocessing.Process"), _process_made),
-    **dict.fromkeys(("fire.Fire", "typer.run", "accelerate.notebook_launcher", "tyro.cli"), _run_function),
+    **dict.fromkeys((*_STARTERS, "accelerate.notebook_launcher"), _run_function),
     "absl.app.run": _main_with_words,
     "@hydra.main": _configured,
     "timm.utils.get_outdir": _folder_of_outputs,
@@ -179,12 +190,8 @@ TRAINING_MODELS: dict[str, Model] = {
         (f"{each}.SummaryWriter().{name}=" for each in _WRITERS for name in ("log_dir", "logdir")),
         _log_folder,
     ),
-    **{f"{owner}.{name}=": _told(read) for owner in _ACCELERATE for name, read in _OF_ACCELERATE.items()},
-    **{
-        f"{owner}.{name}=": _told(read)
-        for owner in ("lightning.fabric.Fabric()", "lightning.pytorch.Trainer()")
-        for name, read in _OF_LIGHTNING.items()
-    },
+    **_of_tables("rank_attributes", _WHO_AM_I),
+    **_of_tables("one_rank_tests", _AM_I_THE_ONE),
     **{
         f"accelerate.Accelerator().{name}": _same
         for name in ("prepare_model", "unwrap_model", "prepare_optimizer")

@@ -350,11 +350,21 @@ def ranks_make_a_group(subject: ScriptSubject) -> Iterator[Finding]:
     elif run.strategy == "torchrun" and not _may_make_a_group(program):
         # DataParallel shows who was meant to take the GPUs of a host: one process for all of them.
         whole = [call for call, _ in program.calls("torch.nn.parallel.DataParallel")]
-        place = (whole or steps)[0]
-        message = f"{started}, and nothing makes a group of them (init_process_group): {alone}"
-        yield finding_at(distribution.SCRIPT_DOES_NOT_FIT_STRATEGY, place, message)
-        message = "without a group the ranks never meet: all hosts are paid for one training"
-        yield finding_at(distribution.RANKS_NEVER_MET, place, message, severity=Severity.INFO)
+        yield from ranks_without_group((whole or steps)[0], subject.plan.world_size or 1)
+
+
+def ranks_without_group(trained: ast.Call, world_size: int, *, is_sure: bool = True) -> Iterator[Finding]:
+    """Ranks that train, each by itself, in a program that never makes a group; a warning where it is not sure
+    what a library does."""
+    yield finding_at(
+        distribution.SCRIPT_DOES_NOT_FIT_STRATEGY,
+        trained,
+        f"the job starts {world_size} processes, and nothing makes a group of them (init_process_group): "
+        "each trains a whole model for itself",
+        severity=None if is_sure else Severity.WARNING,
+    )
+    message = "without a group the ranks never meet: all hosts are paid for one training"
+    yield finding_at(distribution.RANKS_NEVER_MET, trained, message, severity=Severity.INFO)
 
 
 def imports_what_joins(program: Program) -> bool:

@@ -10,10 +10,10 @@ from launcher.failure_modes.model import Finding, Severity, Stage
 from launcher.failure_modes.registry import finds
 from launcher.program.execution.objects import OPEN, CallMade, Symbol, is_known
 from launcher.program.execution.ranks import RankRun
-from launcher.program.program import joining_calls
+from launcher.program.program import joining_calls, unknown_imports
 from launcher.program.values import INIT_PROCESS_GROUP
 from launcher.rules.script.findings import finding_at, related_at
-from launcher.rules.script.process_groups import imports_what_joins
+from launcher.rules.script.process_groups import imports_what_joins, ranks_without_group
 from launcher.rules.script.runs.rank_runs import TRAINING, RankRuns, settings_of
 
 _BY_MPI = ("horovod.torch.init", "horovod.tensorflow.init", "mpi4py.MPI.COMM_WORLD.Get_rank")
@@ -32,21 +32,34 @@ _INDEX = re.compile(r"cuda:(\d+)")
 _DEVICES = re.compile(r"\d+(,\d+)*")
 
 
-@finds(Stage.SCRIPT, distribution.RANKS_NEVER_MET)
+@finds(Stage.SCRIPT, distribution.RANKS_NEVER_MET, distribution.SCRIPT_DOES_NOT_FIT_STRATEGY)
 def ranks_come_to_their_group(runs: RankRuns) -> Iterator[Finding]:
-    """A group that the program makes only with words or variables that this job does not give.
+    """A group that the program makes only with words or variables that this job does not give, or never.
 
     Each process then trains a whole model for itself. Silent where a library has a part in it.
 
     Bad: `if args.group_name: init_process_group(...)` with a job that gives no `--group_name`. Good: the
     group is made where `WORLD_SIZE` is greater than one. Source: the sources of DIST008.
     """
-    if runs.first is None or not runs.trains or runs.by_libraries or any(each.group for each in runs.runs):
+    if runs.first is None or not runs.trains or any(each.group for each in runs.runs):
+        return
+    if runs.by_libraries or any(each.name.startswith("slipway.") for each in runs.first.events):
         return
     passed_over = next(
         (call for call, name in joining_calls(runs.program) if name == INIT_PROCESS_GROUP), None
     )
-    if passed_over is None or runs.may_call(_JOINING) or imports_what_joins(runs.program):
+    if runs.may_call(_JOINING) or imports_what_joins(runs.program):
+        return
+    if passed_over is None and runs.program.mentioning("init_process_group"):
+        return  # By other ways than a call.
+    if passed_over is None:
+        # DataParallel shows who was meant to take the GPUs of a host: one process for all of them.
+        trained = [*runs.first.calls("torch.nn.parallel.DataParallel"), *runs.first.calls(*TRAINING)]
+        if next(runs.calls(*_STARTING), None) is None:
+            unknown = {each.partition(".")[0] for each in unknown_imports(runs.program)}
+            called = {each.name.partition(".")[0] for run in runs.runs for each in run.events}
+            if unknown <= called:  # What all the others do is seen.
+                yield from ranks_without_group(trained[0].node, runs.world_size, is_sure=not unknown)
         return
     yield finding_at(
         distribution.RANKS_NEVER_MET,
