@@ -456,8 +456,15 @@ class Expressions(ABC):
             return value.owner[:1]
         if isinstance(value, Symbol) and value.made_by is not None and _passes_on(value):
             return self.items_of(value.made_by.args[0], node)
-        name = value.name if isinstance(value, Symbol) else ""
-        return [Symbol(item_name(name), owner=value)]
+        if not isinstance(value, Symbol):
+            return [Symbol(owner=value)]
+        if value.made_by is not None and value.name == "torch.utils.data.DataLoader()":
+            self.take_sample(value.made_by.argument("dataset", 0), node)
+        return [Symbol(item_name(value.name), owner=value)]
+
+    @abstractmethod
+    def take_sample(self, dataset: object, node: ast.AST) -> None:
+        """Do what the workers of a loader do with its dataset, once."""
 
     def _awaited(self, node: ast.Await | ast.Starred, scope: RunScope) -> object:
         return self.evaluate(node.value, scope)

@@ -7,7 +7,17 @@ from abc import abstractmethod
 from collections.abc import Callable
 from typing import Any
 
-from launcher.program.execution.objects import CallMade, Environ, Module, OpenedFile, RankWorld
+from launcher.program.execution.objects import (
+    CallMade,
+    Environ,
+    Module,
+    Object,
+    OpenedFile,
+    ProcessEnded,
+    Raised,
+    RankWorld,
+    Symbol,
+)
 from launcher.program.execution.statements import Statements
 
 
@@ -24,6 +34,9 @@ class Process(Statements):
         """What made the process group, once there is one."""
         self.device: object = 0
         self.events: list[CallMade] = []
+        self.sampling: list[CallMade] = []
+        """The calls of the workers of its loaders."""
+        self._sampled: list[Object] = []
         self.callers: list[ast.Call] = []
         self.read_documents: list[str] = []
         """The names of the configuration files that it has read."""
@@ -39,6 +52,21 @@ class Process(Statements):
     @abstractmethod
     def imported(self, name: str, node: ast.AST) -> object:
         """What an import gives: a module of the program, or the name of a library."""
+
+    def take_sample(self, dataset: object, node: ast.AST) -> None:
+        """Do what the workers of a loader do with its dataset, once, and keep their calls apart."""
+        if not isinstance(dataset, Object) or dataset in self._sampled:
+            return
+        self._sampled.append(dataset)
+        events, keys, self.events, self.keys = self.events, self.keys, [], set()
+        try:
+            if self.call_method(dataset, "__getitem__", [Symbol()], node) is NotImplemented:
+                self.call_method(dataset, "__iter__", [], node)
+        except (Raised, ProcessEnded):
+            pass  # Its data have what nobody knows here.
+        finally:
+            self.sampling += self.events
+            self.events, self.keys = events, keys
 
     def record(
         self,

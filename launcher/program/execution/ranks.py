@@ -37,8 +37,8 @@ class RankRun:
     made it one of several, `variables` its environment at the end, `keys` the texts by which entries are read
     of what libraries gave. `options` are the places where its parsers' options are declared, by the names of
     their values, `truths` is what the tests of its `if` statements were, None where that is open or they were
-    both, `texts` are the places of the literal texts that it came to, and `documents` the names of the
-    configuration files that it read.
+    both, `texts` are the places of the literal texts that it came to, `documents` the names of the
+    configuration files that it read, and `sampling` the calls of the workers of its loaders.
     """
 
     world: RankWorld
@@ -52,6 +52,7 @@ class RankRun:
     truths: Mapping[ast.AST, bool | None]
     texts: Mapping[str, list[ast.AST]]
     documents: tuple[str, ...]
+    sampling: list[CallMade]
 
     def calls(self, *names: str) -> Iterator[CallMade]:
         """Its calls of these names; `*.save` is a method or function of that last name, of whatever it is."""
@@ -89,6 +90,7 @@ def run_rank(
         {place_of(test): truth for test, truth in run.truths.items()},
         {text: [*map(place_of, nodes)] for text, nodes in run.texts.items()},
         tuple(dict.fromkeys(run.read_documents)),
+        run.sampling,
     )
 
 

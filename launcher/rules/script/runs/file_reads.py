@@ -35,6 +35,9 @@ _READERS = {
     "torchvision.datasets.ImageNet": ("root", 0),
     "torchvision.datasets.CocoDetection": ("root", 0),
     "datasets.load_from_disk": ("dataset_path", 0),
+    **dict.fromkeys(("soundfile.read", "librosa.load", "librosa.core.load"), ("path", 0)),
+    "torchaudio.load": ("uri", 0),
+    "scipy.io.wavfile.read": ("filename", 0),
 }
 """What reads a file or folder, and raises where it is not there."""
 _OF_TEXTS = re.compile(r"os\.path\.(?!exists|isfile|isdir|islink|getsize)\w+|pathlib\.\w+|print|logging\.\w+")
@@ -45,9 +48,7 @@ _FETCHING = re.compile(
     re.IGNORECASE,
 )
 """What functions are called that may bring or make files."""
-_COMMANDS = re.compile(
-    r"(subprocess|os\.(system|popen|exec\w*|chdir|symlink|rename|replace)|shutil|sys\.path)\b"
-)
+_COMMANDS = re.compile(r"(subprocess|os\.(system|popen|exec\w*|chdir|symlink)|shutil\.unpack_archive)\b")
 _CONFIGURATION = re.compile(r"\.(ya?ml|toml|ini|cfg|conf)$|config", re.IGNORECASE)
 _OF_THE_IMAGE = re.compile(
     r"/(opt|fsx|efs|tmp|dev|proc|sys|etc|usr|bin|lib|lib64|var|root|run|boot|sbin|srv|s3)(/|$)"
@@ -67,12 +68,14 @@ def files_are_there(runs: RankRuns) -> Iterator[Finding]:
     os.environ["SM_CHANNEL_TRAIN"]. Source: SageMaker's documentation of training storage.
     """
     first = runs.first
-    if first is None or any(_may_bring_files(each) for run in runs.runs for each in run.events):
+    events = [each for run in runs.runs for each in (*run.events, *run.sampling)]
+    if first is None or any(map(_may_bring_files, events)):
         return
-    reads = [each for each in first.calls(*_READERS) if each.is_sure and not each.is_tried]
     touched = [path for run in runs.runs for each in run.events for path in _paths_touched(each)]
     reported: set[object] = set()
-    for event in reads:
+    for event in (*first.events, *first.sampling):
+        if event.name not in _READERS or not event.is_sure or event.is_tried:
+            continue
         path = text_of_path(event.argument(*_READERS[event.name]))
         if path is None or (event.name == "open" and not str(event.args[1]).startswith("r")):
             continue
