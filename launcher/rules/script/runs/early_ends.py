@@ -3,6 +3,7 @@ sets, checkpoints that torch.load refuses."""
 
 from __future__ import annotations
 
+import ast
 import re
 from collections.abc import Iterator
 
@@ -100,6 +101,8 @@ def variables_are_set(runs: RankRuns) -> Iterator[Finding]:
 _WITHOUT_REFUSAL = "TORCH_FORCE_NO_WEIGHTS_ONLY_LOAD"
 _REFUSED_SINCE = (2, 6)
 """The version of torch. Source: its release notes."""
+_OF_THIS_TRAINING = re.compile(r"resum|last|latest|newest|auto|ckpt|checkpoint", re.IGNORECASE)
+"""What the path of a checkpoint is called from which a training goes on."""
 _OF_WEIGHTS = re.compile(r"model|net|state_dict|weights", re.IGNORECASE)
 
 
@@ -127,7 +130,7 @@ def checkpoints_can_be_read_again(runs: RankRuns) -> Iterator[Finding]:
         held = _refused_part(states)
         if held is None or not _is_read_again(runs.first.keys, states):
             continue
-        for load in runs.first.calls("torch.load"):
+        for load in sorted(runs.first.calls("torch.load"), key=_is_of_another_model):
             if "weights_only" in load.keywords or "pickle_module" in load.keywords or load.is_tried:
                 continue
             if isinstance(load.keywords, OpenDictionary) or not _may_be_one_file(save, load):
@@ -142,6 +145,13 @@ def checkpoints_can_be_read_again(runs: RankRuns) -> Iterator[Finding]:
                 related=[related_at(save.node, "saved here")],
             )
             return
+
+
+def _is_of_another_model(load: CallMade) -> bool:
+    """Whether a load does not say that it is of a checkpoint of the same training, as `args.resume` does."""
+    return not re.search(
+        r"resum|last|latest|newest|auto|ckpt|checkpoint", ast.unparse(load.node), re.IGNORECASE
+    )
 
 
 def _refused_part(states: object) -> str | None:

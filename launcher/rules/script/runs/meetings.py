@@ -6,8 +6,9 @@ import re
 from collections.abc import Iterator
 
 from launcher.failure_modes import distribution
-from launcher.failure_modes.model import Finding, Severity, Stage
+from launcher.failure_modes.model import Finding, Related, Severity, Stage
 from launcher.failure_modes.registry import finds
+from launcher.program.dataflow import argument_of
 from launcher.program.execution.objects import OPEN, CallMade, Symbol, is_known
 from launcher.program.execution.ranks import RankRun
 from launcher.program.program import joining_calls, unknown_imports
@@ -118,7 +119,7 @@ def groups_are_those_of_the_job(runs: RankRuns) -> Iterator[Finding]:
             first.node,
             f"a rank of each host claims to be rank {ranks[0]} of the group: the hosts wait for each other "
             "until the timeout",
-            related=settings_of(runs.runs[0], [first.node]),
+            related=_options_in(runs, first, "rank", 4),
         )
     address, size = first.argument("init_method", 1), first.argument("world_size", 3)
     if isinstance(address, str) and _ONE_HOST.match(address):
@@ -126,15 +127,21 @@ def groups_are_those_of_the_job(runs: RankRuns) -> Iterator[Finding]:
             distribution.HARD_CODED_TOPOLOGY,
             first.node,
             f"the group meets at {address.strip(OPEN)}, which is another host on each of the {runs.hosts}",
-            related=settings_of(runs.runs[0], [first.node]),
+            related=_options_in(runs, first, "init_method", 1),
         )
     elif isinstance(size, int) and size > 0 and size != runs.world_size:
         yield finding_at(
             distribution.HARD_CODED_TOPOLOGY,
             first.node,
             f"the group is to have {size} ranks, and the job starts {runs.world_size}",
-            related=settings_of(runs.runs[0], [first.node]),
+            related=_options_in(runs, first, "world_size", 3),
         )
+
+
+def _options_in(runs: RankRuns, made: CallMade, name: str, place: int) -> list[Related]:
+    """The options that an argument of a call reads."""
+    given = argument_of(made.node, name, place)
+    return [] if given is None else settings_of(runs.runs[0], [given])
 
 
 def _group_of(run: RankRun) -> CallMade | None:

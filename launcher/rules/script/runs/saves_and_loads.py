@@ -299,7 +299,7 @@ def ranks_save_to_their_own_files(runs: RankRuns) -> Iterator[Finding]:
     for other, is_near in others:
         paths = {event.node: path for event, path in _paths(other) if _is_of_all(event)}
         for event, path in _paths(first):
-            same = bool(path) and paths.get(event.node) == path and OWN not in path
+            same = bool(path.strip(f"{OPEN}./")) and paths.get(event.node) == path and OWN not in path
             if not same or event.node in told or not _is_of_all(event):
                 continue
             told.add(event.node)
@@ -312,7 +312,7 @@ def ranks_save_to_their_own_files(runs: RankRuns) -> Iterator[Finding]:
                 "system in the middle of the write, and the file that is left may be torn",
                 severity=None if is_near else Severity.WARNING,
                 related=[
-                    *(related_at(each, "the same for both of them") for each in tests[:1]),
+                    *(related_at(each, "this holds on each of them") for each in tests[:1]),
                     *settings_of(first, tests),
                 ],
             )
@@ -322,7 +322,7 @@ def _paths(run: RankRun) -> Iterator[tuple[CallMade, str]]:
     """What a rank saves to one file, and its path, of which parts may be open."""
     for event in run.calls(*SAVERS):
         given = event.argument(*SAVERS[event.name])
-        yield event, given.name if isinstance(given, OpenedFile) else text_of(given).strip(OPEN)
+        yield event, given.name if isinstance(given, OpenedFile) else text_of(given)
 
 
 def _is_of_all(event: CallMade) -> bool:
