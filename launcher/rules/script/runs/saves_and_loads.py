@@ -64,9 +64,13 @@ _KEPT_BY_TRACKERS = ("log_artifact", "log_artifacts", "log_model")
 """What brings a file to the records of a run, from where a restart does not take it."""
 _LOADING = re.compile(r"(auto_?)?(load|restore|resume|maybe_load|try_load|from_checkpoint)\w*")
 _OTHER_STATES = re.compile(r"optim|sched|scaler|Scaler|ema|EMA|Averaged")
+_MODELS = re.compile(r"model|net|backbone|encoder|decoder|generator|discriminator|critic|module|head|adapter")
+"""What objects are called that have weights."""
 _PROGRESS = re.compile(r"epoch|step|iter|optim|sched|scaler|best", re.IGNORECASE)
 """The objects and entries of a checkpoint beside the weights."""
-_RESTORING = re.compile(r"load|resum|restor|restart|recover|checkpoint|ckpt|pretrain", re.IGNORECASE)
+_RESTORING = re.compile(
+    r"(?<!data)(?<!up)load(?!er)|resum|restor|restart|recover|checkpoint|ckpt|pretrain", re.IGNORECASE
+)
 """What functions are called of which nobody knows whether they load a state."""
 _OTHER_LOADS = (
     *("json.", "yaml.", "ruamel", "csv.", "toml.", "tomllib.", "omegaconf.", "hydra.", "dotenv.", "logging."),
@@ -250,11 +254,13 @@ def _loads_weights(event: CallMade) -> bool:
     """Whether a call reads a file of torch's or puts weights into a model, and nothing into an optimizer."""
     if event.name in ("torch.load", "safetensors.torch.load_file"):
         return True
-    return (
-        event.name.endswith(".load_state_dict")
-        and not _OTHER_STATES.search(event.name)
-        and event.name[0] != "?"
-    )
+    if not event.name.endswith(".load_state_dict"):
+        return False
+    if event.name[0] == "?":  # What it is nobody knows, but what it is called.
+        return bool(_MODELS.search(written := ast.unparse(event.node.func))) and not _OTHER_STATES.search(
+            written
+        )
+    return not _OTHER_STATES.search(event.name)
 
 
 def _is_passed_on(event: CallMade, loads: list[CallMade]) -> bool:
