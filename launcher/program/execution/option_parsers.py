@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+from collections.abc import Mapping
 from contextlib import suppress
 from typing import Any
 
@@ -17,9 +18,11 @@ from launcher.program.execution.objects import (
     ProcessEnded,
     Symbol,
     is_known,
+    text_of,
     truth_of,
 )
 from launcher.program.execution.process import Process
+from launcher.program.execution.python_library import document_of
 
 _ACTIONS = frozenset(
     ["store", "store_true", "store_false", "store_const", "append", "append_const", "extend", "count"]
@@ -185,23 +188,32 @@ def _dataclass_parser(run: Process, event: CallMade) -> object:
     kinds = event.args[0] if event.args else event.keywords.get("dataclass_types")
     listed = list(kinds) if isinstance(kinds, list | tuple) else [kinds]
 
-    def parse(*_: Any, **__: Any) -> object:
-        return tuple(_filled(run, each, event) for each in listed)
+    def parse(*given: Any, **__: Any) -> object:
+        """What the words give, or the entries of a file."""
+        entries = given[0] if given and isinstance(given[0], dict) else None
+        return tuple(_filled(run, each, event, entries) for each in listed)
 
     for name in ("parse_args_into_dataclasses", "parse_args_and_config"):
         made.attributes[name] = Native(name, parse)
+    for name in ("parse_json_file", "parse_yaml_file"):
+        made.attributes[name] = Native(name, lambda file, **__: parse(document_of(run, text_of(file))))
+    made.attributes["parse_dict"] = Native("parse_dict", lambda given, **__: parse(given))
     made.attributes["parse_args"] = Native("parse_args", lambda *_, **__: parse()[0])  # type: ignore[index]
     return made
 
 
-def _filled(run: Process, kind: object, event: CallMade) -> object:
+def _filled(
+    run: Process, kind: object, event: CallMade, entries: Mapping[str, object] | None = None
+) -> object:
     """An object of a class, with what the words give; of a library's class nothing else is known."""
     made: Any = run.call(kind, [], {}, event.node) if isinstance(kind, Class) else None
     base = kind.library_base() if isinstance(kind, Class) else getattr(kind, "name", "")
     found: dict[str, object] = dict(made.attributes) if isinstance(made, Object) else {}
+    if entries is not None:
+        found |= {name: each for name, each in entries.items() if name in found or base}
     for word, following in zip(run.words, [*run.words[1:], ""], strict=True):
         option, equals, value = word.lstrip("-").replace("-", "_").partition("=")
-        if word.startswith("--") and (option in found or base):
+        if entries is None and word.startswith("--") and (option in found or base):
             found[option] = like_default(found.get(option, ""), value if equals else following)
     if isinstance(made, Object):
         made.attributes |= found

@@ -1,5 +1,5 @@
 """What ends every rank of a job early: names that the image's libraries no longer have, variables that nobody
-sets, checkpoints that torch.load refuses."""
+sets, checkpoints that torch.load refuses, commands that lack what they need."""
 
 from __future__ import annotations
 
@@ -19,6 +19,7 @@ from launcher.program.execution.objects import (
     Object,
     OpenDictionary,
 )
+from launcher.program.index import ancestors
 from launcher.program.surroundings.saves import SAVERS
 from launcher.program.values import LIBRARY_TABLES
 from launcher.rules.script.findings import finding_at, related_at
@@ -187,4 +188,62 @@ def _may_be_one_file(save: CallMade, load: CallMade) -> bool:
     )
 
 
-ENDING_RUN_RULES = (names_are_still_there, variables_are_set, checkpoints_can_be_read_again)
+_RAISING = ("subprocess.check_output", "subprocess.check_call", "subprocess.run")
+_OF_CHECKOUT = re.compile(
+    r"git (-\S+ )*(rev-parse|symbolic-ref|describe|log|status|diff|show|branch|rev-list|remote)\b"
+)
+_SIZE_OF_TERMINAL = "stty size"
+
+
+@finds(Stage.SCRIPT, training_script.SCRIPT_RAISED)
+def commands_find_what_they_need(runs: RankRuns) -> Iterator[Finding]:
+    """A command that fails in the container and ends every rank: git without a checkout, `stty` without a
+    terminal.
+
+    The source folder is uploaded without `.git`. Silent within a `try`, behind a test that nobody can tell,
+    and where the failure raises nothing.
+
+    Bad: `COMMIT = subprocess.check_output(["git", "rev-parse", "HEAD"])`. Good: the same within a `try`, or
+    `subprocess.run` without `check`. Source: launcher/source (what is packed); stty of GNU coreutils.
+    """
+    if runs.subject.job.backend != "sagemaker":
+        return
+    for event in (each for run in runs.runs[:1] for each in run.calls(*_RAISING, "os.popen")):
+        command = _command_of(event)
+        if not event.is_sure or event.is_tried or command is None:
+            continue
+        if event.name == "os.popen":
+            fails = command.strip() == _SIZE_OF_TERMINAL and _is_unpacked(event.node)
+            lacking = "without a terminal it prints nothing, and there is nothing to unpack"
+        else:
+            checked = event.name != "subprocess.run" or event.keywords.get("check") is True
+            fails = checked and bool(_OF_CHECKOUT.match(command)) and "||" not in command
+            lacking = "the source folder is uploaded without .git, and the command raises CalledProcessError"
+        if fails:
+            yield finding_at(
+                training_script.SCRIPT_RAISED,
+                event.node,
+                f"`{command.strip()}`: {lacking}: every rank ends here",
+                remedy="Put it into a `try`, or give the value as a hyperparameter or variable of the job.",
+            )
+
+
+def _command_of(event: CallMade) -> str | None:
+    """The command that a call runs, as one text, as far as it is known."""
+    given = event.argument("cmd" if event.name == "os.popen" else "args", 0)
+    words = given if isinstance(given, list | tuple) else [given]
+    return " ".join(words) if all(isinstance(each, str) for each in words) else None
+
+
+def _is_unpacked(call: ast.Call) -> bool:
+    """Whether several names take what comes of a call."""
+    taken = next((each for each in ancestors(call) if isinstance(each, ast.stmt)), None)
+    return isinstance(taken, ast.Assign) and isinstance(taken.targets[0], ast.Tuple | ast.List)
+
+
+ENDING_RUN_RULES = (
+    names_are_still_there,
+    variables_are_set,
+    checkpoints_can_be_read_again,
+    commands_find_what_they_need,
+)
