@@ -248,12 +248,14 @@ class CallGraph:
 
     def _above(self, definition: ast.ClassDef, depth: int = _DEEPEST_CLASS) -> frozenset[ast.ClassDef]:
         """The classes of the program that one is derived from."""
-        if definition not in self._classes_above:
-            nodes = [getattr(self.value(each), "node", None) for each in definition.bases]
-            bases = [each for each in nodes if isinstance(each, ast.ClassDef)]
-            further = (self._above(each, depth - 1) for each in bases if depth)
-            self._classes_above[definition] = frozenset(bases).union(*further)
-        return self._classes_above[definition]
+        if definition in self._classes_above:
+            return self._classes_above[definition]
+        nodes = [getattr(self.value(each), "node", None) for each in definition.bases]
+        bases = [each for each in nodes if isinstance(each, ast.ClassDef)]
+        found = frozenset(bases).union(*(self._above(each, depth - 1) for each in bases if depth))
+        if depth == _DEEPEST_CLASS:  # Of one that is come to from below, some above it may be left out.
+            self._classes_above[definition] = found
+        return found
 
     @cached_property
     def declared_ranks(self) -> frozenset[str]:

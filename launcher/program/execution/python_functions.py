@@ -338,6 +338,6 @@ def _entries(value: object) -> object:
 def open_file(run: Process, name: object, mode: object = "r") -> OpenedFile:
     """An open file, by its name, which is empty where nobody gives one."""
     made = OpenedFile("" if name is None else text_of(name), text_of(mode))
-    run.record("open", (made.name, made.mode), run.at)
+    run.record("builtins.open", (made.name, made.mode), run.at)
     run.opened = made if "w" not in made.mode else run.opened
     return made

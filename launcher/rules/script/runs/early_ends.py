@@ -150,9 +150,7 @@ def checkpoints_can_be_read_again(runs: RankRuns) -> Iterator[Finding]:
 
 def _is_of_another_model(load: CallMade) -> bool:
     """Whether a load does not say that it is of a checkpoint of the same training, as `args.resume` does."""
-    return not re.search(
-        r"resum|last|latest|newest|auto|ckpt|checkpoint", ast.unparse(load.node), re.IGNORECASE
-    )
+    return not _OF_THIS_TRAINING.search(ast.unparse(load.node))
 
 
 def _refused_part(states: object) -> str | None:

@@ -17,7 +17,7 @@ from launcher.rules.script.runs.rank_runs import RankRuns, settings_of
 from launcher.rules.script.runs.saves_and_loads import text_of_path
 
 _READERS = {
-    "open": ("file", 0),
+    "builtins.open": ("file", 0),
     "os.listdir": ("path", 0),
     "os.scandir": ("path", 0),
     "numpy.load": ("file", 0),
@@ -77,7 +77,7 @@ def files_are_there(runs: RankRuns) -> Iterator[Finding]:
         if event.name not in _READERS or not event.is_sure or event.is_tried:
             continue
         path = text_of_path(event.argument(*_READERS[event.name]))
-        if path is None or (event.name == "open" and not str(event.args[1]).startswith("r")):
+        if path is None or (event.name == "builtins.open" and not str(event.args[1]).startswith("r")):
             continue
         there = _top(re.split(f"[{OPEN}{OWN}]", path)[0] if not _is_whole(path) else path, _is_whole(path))
         if (
@@ -139,7 +139,7 @@ def _may_bring_files(event: CallMade) -> bool:
 
 def _paths_touched(event: CallMade) -> Iterator[str]:
     """The paths that a call writes or asks for, or may."""
-    is_read = str(event.args[1]).startswith("r") if event.name == "open" else event.name in _READERS
+    is_read = str(event.args[1]).startswith("r") if event.name == "builtins.open" else event.name in _READERS
     if is_read or _OF_TEXTS.fullmatch(event.name):
         return
     for each in (*event.args, *event.keywords.values()):
@@ -148,6 +148,3 @@ def _paths_touched(event: CallMade) -> Iterator[str]:
             known = re.split(f"[{OPEN}{OWN}]", path)[0]
             if known.strip("./"):
                 yield posixpath.normpath(posixpath.join(CODE_FOLDER, known))
-
-
-FILE_RUN_RULES = (files_are_there,)

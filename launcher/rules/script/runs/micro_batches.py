@@ -31,7 +31,7 @@ def gradients_are_sent_once_a_step(runs: RankRuns) -> Iterator[Finding]:
     all but the last of a window under `with model.no_sync():`. Source: torch's notes on DDP.
     """
     first = runs.first
-    if first is None or (first.group is None and next(first.calls("accelerate.Accelerator"), None) is None):
+    if first is None or first.group is None:
         return
     if next(first.calls(*_WRAPPERS), None) is None or may_hold_gradients_back(runs.program):
         return

@@ -130,7 +130,8 @@ def states_are_saved_where_they_are_kept(runs: RankRuns) -> Iterator[Finding]:
                 others += event.argument(*_PLACES.get(event.name, ("", 0))) is not None
     if not first:
         return
-    job_run, called = JobRun(subject), {each.node for run in runs.runs for each in run.events}
+    job_run = JobRun(subject)
+    called = {call for run in runs.runs for each in run.events for call in (each.node, *each.callers)}
     moving = [each for each in movers(subject, kept) if may_run(job_run, each)]
     tracked = [each for each in moving if last_name(each.func) in _KEPT_BY_TRACKERS]
     if any(runs.by_libraries or each in called for each in moving if each not in tracked):
