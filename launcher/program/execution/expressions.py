@@ -36,6 +36,7 @@ from launcher.program.execution.objects import (
     text_of,
     truth_of,
 )
+from launcher.program.execution.written_trees import stand_at
 
 _CALCULATED: Mapping[type[ast.operator], Callable[[Any, Any], Any]] = {
     **ARITHMETIC,
@@ -348,14 +349,16 @@ class Expressions(ABC):
             return Symbol(item_name(owner.name), owner=owner, is_own=owner.is_own)
         return Symbol()
 
-    def _evaluated_text(self, text: object, scope: RunScope) -> object:
+    def _evaluated_text(self, text: object, node: ast.Call, scope: RunScope) -> object:
         """What `eval` gives of a text: `eval(f"args.{name}")`."""
         if not isinstance(text, str) or not is_known(text) or len(text) > _LONGEST_TEXT:
             return Symbol()
         try:
-            return self.evaluate(ast.parse(text, mode="eval").body, scope)
+            tree = ast.parse(text, mode="eval")
         except (SyntaxError, ValueError):
             return Symbol()
+        stand_at(node, tree)
+        return self.evaluate(tree.body, scope)
 
     def _call(self, node: ast.Call, scope: RunScope) -> object:
         if isinstance(node.func, ast.Name) and node.func.id == "super" and not node.args:
@@ -363,7 +366,7 @@ class Expressions(ABC):
         function = self.evaluate(node.func, scope)
         args = list(self._items(node.args, scope))
         if getattr(function, "name", "") == "builtins.eval" and len(args) == 1:
-            return self._evaluated_text(args[0], scope)
+            return self._evaluated_text(args[0], node, scope)
         keywords: dict[str, Any] = {}
         for each in node.keywords:
             value = self.evaluate(each.value, scope)
@@ -415,11 +418,10 @@ class Expressions(ABC):
         for each in self.items_of(over, node):
             self.assign(first.target, each, scope)
             values = [self.evaluate(test, scope) for test in first.ifs]
-            untold = [
-                test for test, value in zip(first.ifs, values, strict=True) if self.truth(value) is None
-            ]
-            if any(self.truth(value) is False for value in values):
+            truths = [self.truth(value) for value in values]
+            if False in truths:
                 continue
+            untold = [test for test, truth in zip(first.ifs, truths, strict=True) if truth is None]
             self.tests += untold
             before, self.period = self.period, max(self.period, open_test(*values).period)
             known = self._generate(node, others, scope, found) and known and not untold

@@ -361,6 +361,11 @@ def text_of(value: object) -> str:
     return str(value) if isinstance(value, SCALARS) else OPEN
 
 
+def known_beginning(text: str) -> str:
+    """What is known of a text, up to the first part that is not."""
+    return re.split(f"[{OPEN}{OWN}]", text, maxsplit=1)[0]
+
+
 def bounded(value: object) -> object:
     """A value, or something unknown where it has grown too large to calculate with."""
     if isinstance(value, int) and value.bit_length() > _MOST_BITS:

@@ -23,6 +23,7 @@ from launcher.program.execution.objects import (
 )
 from launcher.program.execution.process import Process
 from launcher.program.execution.python_library import document_of
+from launcher.program.surroundings.options import options_in_words
 
 _ACTIONS = frozenset(
     ["store", "store_true", "store_false", "store_const", "append", "append_const", "extend", "count"]
@@ -209,12 +210,10 @@ def _filled(
     made: Any = run.call(kind, [], {}, event.node) if isinstance(kind, Class) else None
     base = kind.library_base() if isinstance(kind, Class) else getattr(kind, "name", "")
     found: dict[str, object] = dict(made.attributes) if isinstance(made, Object) else {}
-    if entries is not None:
-        found |= {name: each for name, each in entries.items() if name in found or base}
-    for word, following in zip(run.words, [*run.words[1:], ""], strict=True):
-        option, equals, value = word.lstrip("-").replace("-", "_").partition("=")
-        if entries is None and word.startswith("--") and (option in found or base):
-            found[option] = like_default(found.get(option, ""), value if equals else following)
+    if entries is None:
+        texts = options_in_words(run.words)
+        entries = {name: like_default(found.get(name, ""), text) for name, text in texts.items()}
+    found |= {name: each for name, each in entries.items() if name in found or base}
     if isinstance(made, Object):
         made.attributes |= found
     if base:

@@ -291,7 +291,8 @@ def _format(run: Process, owner: Any) -> object:
 # The file system.
 
 
-def _joined_path(run: Process, event: CallMade) -> object:
+def joined_path(run: Process, event: CallMade) -> object:
+    """The parts of a path put together."""
     # An option that a job leaves out is None, where the program would end, and another value in its own jobs.
     parts = [OPEN if each is None else text_of(each) for each in event.args]
     return posixpath.join(*parts) if parts else Symbol()
@@ -501,7 +502,7 @@ _RECORDS = (
 PYTHON_MODELS: dict[str, Model] = {
     "os.environ=": _environ,
     "os.getenv": _get_variable,
-    **dict.fromkeys(("os.path.join", "blobfile.join"), _joined_path),
+    **dict.fromkeys(("os.path.join", "blobfile.join"), joined_path),
     "os.path.basename": _by_path(posixpath.basename),
     "os.path.dirname": _by_path(posixpath.dirname),
     "os.path.abspath": _by_path(_absolute),

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import posixpath
 import re
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from launcher.program.execution.objects import OWN, CallMade, Function, Native, Symbol, text_of
+from launcher.program.execution.objects import OWN, CallMade, Function, Native, Symbol
 from launcher.program.execution.option_parsers import like_default
 from launcher.program.execution.process import Process
+from launcher.program.execution.python_library import joined_path
 from launcher.program.surroundings.options import given_in_words
 from launcher.program.values import LIBRARY_TABLES
 
@@ -114,11 +114,6 @@ def _log_folder(run: Process, owner: Symbol) -> object:
     return f"runs/{OWN}" if given is None else given
 
 
-def _folder_of_outputs(run: Process, event: CallMade) -> object:
-    """The parts of a path put together, and a number behind it where it is there."""
-    return posixpath.join(*(text_of(each) for each in event.args)) if event.args else Symbol()
-
-
 def _same(run: Process, event: CallMade) -> object:
     return event.args[0] if len(event.args) == 1 else tuple(event.args)
 
@@ -185,7 +180,7 @@ TRAINING_MODELS: dict[str, Model] = {
     **dict.fromkeys((*_STARTERS, "accelerate.notebook_launcher"), _run_function),
     "absl.app.run": _main_with_words,
     "@hydra.main": _configured,
-    "timm.utils.get_outdir": _folder_of_outputs,
+    "timm.utils.get_outdir": joined_path,
     **dict.fromkeys(
         (f"{each}.SummaryWriter().{name}=" for each in _WRITERS for name in ("log_dir", "logdir")),
         _log_folder,

@@ -101,11 +101,23 @@ def given_in_words(words: Sequence[str], name: str, declared: ast.AST | None = N
     written = declared.args if isinstance(declared, ast.Call) else []
     short = {each.value for each in written if isinstance(each, ast.Constant)}
     given: str | None = None
+    for key, value in _words_in_pairs(words):
+        if key in short or (key.startswith("--") and as_attribute(key) == name):
+            given = value
+    return given
+
+
+def options_in_words(words: Sequence[str]) -> dict[str, str]:
+    """What a command line gives the options that it names, by their names as attributes: an empty text to a
+    mere switch."""
+    return {as_attribute(key): value for key, value in _words_in_pairs(words) if key.startswith("--")}
+
+
+def _words_in_pairs(words: Sequence[str]) -> Iterator[tuple[str, str]]:
+    """The words of a command line, each with what stands behind it or its equals sign."""
     for word, following in zip_longest(words, words[1:], fillvalue="--"):
         key, sign, value = word.partition("=")
-        if key in short or (word.startswith("--") and as_attribute(key) == name):
-            given = value if sign else "" if following.startswith("--") else following
-    return given
+        yield key, value if sign else "" if following.startswith("--") else following
 
 
 def _started_with(option: DeclaredOption, given: str) -> DeclaredOption:

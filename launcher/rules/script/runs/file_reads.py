@@ -10,11 +10,12 @@ from pathlib import Path
 from launcher.failure_modes import data, training_script
 from launcher.failure_modes.model import Finding, Stage
 from launcher.failure_modes.registry import finds
-from launcher.program.execution.objects import OPEN, OWN, CallMade, OpenedFile
+from launcher.program.execution.objects import CallMade, OpenedFile, is_known, known_beginning
 from launcher.program.execution.python_library import CODE_FOLDER
+from launcher.program.index import last_name
 from launcher.rules.script.findings import finding_at
 from launcher.rules.script.runs.rank_runs import RankRuns, settings_of
-from launcher.rules.script.runs.saves_and_loads import text_of_path
+from launcher.rules.script.runs.saves_and_loads import is_in, text_of_path
 
 _READERS = {
     "builtins.open": ("file", 0),
@@ -71,7 +72,7 @@ def files_are_there(runs: RankRuns) -> Iterator[Finding]:
     events = [each for run in runs.runs for each in (*run.events, *run.sampling)]
     if first is None or any(map(_may_bring_files, events)):
         return
-    touched = [path for run in runs.runs for each in run.events for path in _paths_touched(each)]
+    touched = {path for run in runs.runs for each in run.events for path in _paths_touched(each)}
     reported: set[object] = set()
     for event in (*first.events, *first.sampling):
         if event.name not in _READERS or not event.is_sure or event.is_tried:
@@ -79,16 +80,13 @@ def files_are_there(runs: RankRuns) -> Iterator[Finding]:
         path = text_of_path(event.argument(*_READERS[event.name]))
         if path is None or (event.name == "builtins.open" and not str(event.args[1]).startswith("r")):
             continue
-        there = _top(re.split(f"[{OPEN}{OWN}]", path)[0] if not _is_whole(path) else path, _is_whole(path))
-        if (
-            there is None
-            or not reported.isdisjoint((there, event.node, posixpath.dirname(there)))
-            or _is_there(runs, there)
-        ):
+        there = _needed_path(path)
+        folder = there and posixpath.dirname(there)
+        if there is None or not reported.isdisjoint((there, event.node, folder)) or _is_there(runs, there):
             continue
-        if any(each == there or _is_in(each, there) or _is_in(there, each) for each in touched):
+        if any(is_in(each, there) or is_in(there, each) for each in touched):
             continue
-        reported |= {there, event.node, posixpath.dirname(there)} - {CODE_FOLDER}
+        reported |= {there, event.node, folder} - {CODE_FOLDER}
         channels = ", ".join(f"/opt/ml/input/data/{each}" for each in sorted(runs.subject.job.inputs))
         mode = training_script.SCRIPT_RAISED if _CONFIGURATION.search(there) else data.CHANNELS_DIFFER
         yield finding_at(
@@ -101,27 +99,19 @@ def files_are_there(runs: RankRuns) -> Iterator[Finding]:
         )
 
 
-def _is_whole(path: str) -> bool:
-    return OPEN not in path and OWN not in path
-
-
-def _top(path: str, is_whole: bool) -> str | None:
+def _needed_path(path: str) -> str | None:
     """The absolute path that has to be there: of a path that is known in part the folder that is known."""
-    folder = path if is_whole else path.rpartition("/")[0]
-    return posixpath.normpath(posixpath.join(CODE_FOLDER, folder)) if folder.strip("./") else None
+    needed = path if is_known(path) else known_beginning(path).rpartition("/")[0]
+    return posixpath.normpath(posixpath.join(CODE_FOLDER, needed)) if needed.strip("./") else None
 
 
 def _is_there(runs: RankRuns, path: str) -> bool:
     """Whether a file is in the source folder, or anywhere but where neither job nor image has one."""
-    if _is_in(path, CODE_FOLDER):
-        return (Path(runs.program.root) / path.removeprefix(f"{CODE_FOLDER}/")).exists()
-    if _is_in(path, "/opt/ml"):
-        return path == CODE_FOLDER or bool(_OF_THE_SERVICE.match(path))
+    if is_in(path, CODE_FOLDER):
+        return Path(runs.program.root, path.removeprefix(CODE_FOLDER).lstrip("/")).exists()
+    if is_in(path, "/opt/ml"):
+        return bool(_OF_THE_SERVICE.match(path))
     return bool(_OF_THE_IMAGE.match(path))
-
-
-def _is_in(path: str, folder: str) -> bool:
-    return path.startswith(f"{folder.rstrip('/')}/")
 
 
 def _shown(path: str) -> str:
@@ -129,9 +119,7 @@ def _shown(path: str) -> str:
 
 
 def _may_bring_files(event: CallMade) -> bool:
-    last = event.name.rpartition(".")[2] or getattr(
-        event.node.func, "attr", getattr(event.node.func, "id", "")
-    )
+    last = event.name.rpartition(".")[2] or last_name(event.node.func) or ""
     return (
         bool(_COMMANDS.match(event.name) or _FETCHING.search(last)) or event.keywords.get("download") is True
     )
@@ -145,6 +133,6 @@ def _paths_touched(event: CallMade) -> Iterator[str]:
     for each in (*event.args, *event.keywords.values()):
         path = None if isinstance(each, OpenedFile) else text_of_path(each)
         if path is not None:
-            known = re.split(f"[{OPEN}{OWN}]", path)[0]
+            known = known_beginning(path)
             if known.strip("./"):
                 yield posixpath.normpath(posixpath.join(CODE_FOLDER, known))

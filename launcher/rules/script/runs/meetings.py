@@ -51,16 +51,8 @@ def ranks_come_to_their_group(runs: RankRuns) -> Iterator[Finding]:
     )
     if runs.may_call(_JOINING) or imports_what_joins(runs.program):
         return
-    if passed_over is None and runs.program.mentioning("init_process_group"):
-        return  # By other ways than a call.
     if passed_over is None:
-        # DataParallel shows who was meant to take the GPUs of a host: one process for all of them.
-        trained = [*runs.first.calls("torch.nn.parallel.DataParallel"), *runs.first.calls(*TRAINING)]
-        if next(runs.calls(*_STARTING), None) is None:
-            unknown = {each.partition(".")[0] for each in unknown_imports(runs.program)}
-            called = {each.name.partition(".")[0] for run in runs.runs for each in run.events}
-            if unknown <= called:  # What all the others do is seen.
-                yield from ranks_without_group(trained[0].node, runs.world_size, is_sure=not unknown)
+        yield from _never_grouped(runs, runs.first)
         return
     yield finding_at(
         distribution.RANKS_NEVER_MET,
@@ -72,6 +64,17 @@ def ranks_come_to_their_group(runs: RankRuns) -> Iterator[Finding]:
             *(related_at(each.node, "trained here") for each in [*runs.first.calls(*TRAINING)][:1]),
         ],
     )
+
+
+def _never_grouped(runs: RankRuns, first: RankRun) -> Iterator[Finding]:
+    """A program that calls nothing that makes a group, and of which all that its libraries do is seen."""
+    unknown = {each.partition(".")[0] for each in unknown_imports(runs.program)}
+    called = {each.name.partition(".")[0] for run in runs.runs for each in run.events}
+    by_other_ways = bool(runs.program.mentioning("init_process_group")) or any(runs.calls(*_STARTING))
+    if not by_other_ways and unknown <= called:
+        # DataParallel shows who was meant to take the GPUs of a host: one process for all of them.
+        trained = [*first.calls("torch.nn.parallel.DataParallel"), *first.calls(*TRAINING)]
+        yield from ranks_without_group(trained[0].node, runs.world_size, is_sure=not unknown)
 
 
 @finds(Stage.SCRIPT, distribution.SCRIPT_DOES_NOT_FIT_STRATEGY)

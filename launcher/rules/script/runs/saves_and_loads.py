@@ -18,12 +18,13 @@ from launcher.program.execution.objects import (
     Object,
     OpenedFile,
     Symbol,
+    known_beginning,
     text_of,
     truth_of,
 )
 from launcher.program.execution.ranks import RankRun
 from launcher.program.index import file_of, last_name
-from launcher.program.surroundings.options import as_attribute
+from launcher.program.surroundings.options import options_in_words
 from launcher.program.surroundings.saves import OF_STATES, SAVED_TO, SAVERS, is_a_cache
 from launcher.rules.script.configuration_files import ConfigurationFiles
 from launcher.rules.script.findings import finding_at, related_at
@@ -148,11 +149,9 @@ def _names_of_folder(runs: RankRuns, run: RankRun, save: ast.Call, path: str) ->
     own = {id(each) for each in ast.walk(save)}
     files = runs.program.analysis(ConfigurationFiles)
     named = [(text, place) for name in run.documents for text, place in files.texts_of(name)]
-    given = zip(run.world.words, run.world.words[1:], strict=False)
-    options = [(as_attribute(word), value) for word, value in given if word.startswith("--")]
     named += [
         (value, file_of(run.options[name]).location(run.options[name]))
-        for name, value in options
+        for name, value in options_in_words(run.world.words).items()
         if name in run.options
     ]
     for text, places in run.texts.items():
@@ -165,8 +164,13 @@ def _names_of_folder(runs: RankRuns, run: RankRun, save: ast.Call, path: str) ->
 
 def _begins(path: str, folder: str) -> bool:
     """Whether a path is in a folder, both as they are written."""
-    path, folder = path.removeprefix("./"), folder.removeprefix("./").rstrip("/")
-    return folder not in ("", "/") and (path == folder or path.startswith(f"{folder}/"))
+    folder = folder.removeprefix("./").rstrip("/")
+    return folder != "" and is_in(path.removeprefix("./"), folder)
+
+
+def is_in(path: str, folder: str) -> bool:
+    """Whether a path is a folder or in it."""
+    return path == folder or path.startswith(f"{folder.rstrip('/')}/")
 
 
 def _is_of_data(runs: RankRuns, event: CallMade) -> bool:
@@ -189,7 +193,7 @@ def _name_of(value: object) -> str:
 
 
 def _is_lost(path: str, kept: tuple[str, ...]) -> bool:
-    known = re.split(f"[{OPEN}{OWN}]", path)[0]
+    known = known_beginning(path)
     if f"{known.rstrip('/')}/".startswith(f"{OUTPUT_FOLDER}/"):
         return not re.search(r"(^|/)(data|failure)(/|$)", known)
     return is_deleted(known, kept)
@@ -278,8 +282,7 @@ def _may_load(event: CallMade) -> bool:
     asked = [each for name, each in event.keywords.items() if ASKED_OF_TRAINERS.fullmatch(name)]
     if any(truth_of(each) is not False for each in asked) and not event.name.startswith(_ASKED_FOR_OTHERS):
         return True
-    written = getattr(event.node.func, "attr", getattr(event.node.func, "id", ""))
-    last = event.name.rpartition(".")[2] or written
+    last = event.name.rpartition(".")[2] or last_name(event.node.func) or ""
     if not _LOADING.fullmatch(last) or event.name.startswith(_OTHER_LOADS) or _OTHER_THINGS.search(last):
         return False
     source = getattr(event.args[0], "name", "") if event.args else ""
