@@ -243,7 +243,7 @@ def with_names_replaced(node: Any, given: Mapping[str, ast.expr]) -> Any:
     """A copy of an expression in its place, in which others stand for some names, such as `field.name`."""
     if isinstance(node, list):
         return [with_names_replaced(each, given) for each in node]
-    if isinstance(node, ast.Name | ast.Attribute) and (written := ast.unparse(node)) in given:
+    if given and isinstance(node, ast.Name | ast.Attribute) and (written := ast.unparse(node)) in given:
         return given[written]
     if not isinstance(node, ast.AST) or isinstance(node, ast.expr_context | ast.operator):
         return node

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import os
 import weakref
 from pathlib import Path
@@ -9,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from launcher.program import program as reading
+from launcher.program.execution.written_trees import WrittenTrees
 from launcher.program.index import FileIndex, Unread
 from launcher.program.program import (
     FileCache,
@@ -135,6 +137,15 @@ def test_a_link_out_of_the_root_and_a_link_to_itself_are_not_followed(tmp_path: 
     (tmp_path / "source" / "outside.py").symlink_to(tmp_path / "elsewhere.py")
     (tmp_path / "source" / "circle.py").symlink_to("circle.py")
     assert names(read_program(tmp_path / "source" / "train.py")) == ["train"]
+
+
+def test_a_file_is_read_alike_whether_or_not_another_one_was_run_before(tmp_path: Path) -> None:
+    write(tmp_path, train="x = " + " + ".join(["a"] * 400))
+    program = read_program(tmp_path / "train.py")
+    assert isinstance(program, Program)
+    WrittenTrees(program).body(program.files[0])
+    assert not ast.Load().__dict__  # It is one object for all files.
+    assert isinstance(read_source(b"f(**{'a': b.c})", tmp_path / "other.py"), FileIndex)
 
 
 def test_a_helper_that_is_no_python_is_said_and_the_others_are_read(tmp_path: Path) -> None:

@@ -62,7 +62,9 @@ def _body(file: FileIndex) -> list[ast.stmt]:
             if SCOPE in above.__dict__:
                 node.__dict__[SCOPE] = above.__dict__[SCOPE]
             above = node
-        waiting.extend((each, above) for each in ast.iter_child_nodes(node))
+        # Operators and contexts, such as `ast.Load()`, are each one object for the trees of all files.
+        below = (each for each in ast.iter_child_nodes(node) if each._fields or each._attributes)
+        waiting.extend((each, above) for each in below)
     return tree.body
 
 

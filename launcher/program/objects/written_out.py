@@ -7,9 +7,9 @@ All that reads trees afterwards knows one form of each.
 from __future__ import annotations
 
 import ast
-import copy
 import re
 from itertools import pairwise
+from typing import TypeVar
 
 from launcher.program.index import WRITTEN_OUT, last_name
 from launcher.program.values import with_names_replaced
@@ -22,6 +22,7 @@ _MAY_MATCH = re.compile(r"^[ \t]*match\b", re.MULTILINE)
 CHANGING = frozenset({"update", "pop", "setdefault", "clear", "popitem"})
 _HOLDING_BLOCKS = (ast.Module, ast.stmt, ast.ExceptHandler, ast.match_case)
 _Scope = ast.AST
+_Node = TypeVar("_Node", bound=ast.AST)
 _Definition = tuple[object, str]
 """The function or module, or None for an attribute of `self`, and the name that is bound there."""
 
@@ -54,11 +55,17 @@ def _write_out_calls(tree: ast.Module) -> None:
         call.keywords = [each for keyword in call.keywords for each in reading.entries(keyword, scope)]
 
 
+def _copy_tree(node: _Node) -> _Node:
+    """A copy of a node and of all below it, without what `copy.deepcopy` would follow out of the tree."""
+    copied: _Node = with_names_replaced(node, {})
+    return copied
+
+
 def _apply_partial(call: ast.Call, partial: ast.Call) -> None:
     """Let a call be that of the function which is applied, with copies of what others may be given, too."""
     if partial is not call.func:
         partial.__dict__[WRITTEN_OUT] = True
-        partial = copy.deepcopy(partial)
+        partial = _copy_tree(partial)
         for each in ast.walk(partial.args[0]):
             ast.copy_location(each, call.func)
     given = {each.arg for each in call.keywords}
@@ -175,7 +182,7 @@ class _CallReading:
         added = self._added.get(given, [])
         later = {each.arg for each in added}
         parts = [each for each in parts if each.arg is None or each.arg not in later] + added
-        return [each for part in parts for each in self.entries(copy.deepcopy(part), scope, depth - 1)]
+        return [each for part in parts for each in self.entries(_copy_tree(part), scope, depth - 1)]
 
 
 def _key_of(node: ast.expr, scope: _Scope) -> _Definition | None:
@@ -207,9 +214,9 @@ def _written_as_test(node: ast.Match) -> ast.stmt:
         if tests is None:
             return node
         if case.guard is not None:
-            tests.append(copy.deepcopy(with_names_replaced(case.guard, names)))
+            tests.append(_copy_tree(with_names_replaced(case.guard, names)))
         for name, value in names.items():  # `case other:` is `other = rank`.
-            made = ast.Assign([ast.Name(name, ast.Store())], copy.deepcopy(value))
+            made = ast.Assign([ast.Name(name, ast.Store())], _copy_tree(value))
             ast.copy_location(made.targets[0], case.pattern)
             case.body.insert(0, ast.copy_location(made, case.pattern))
         if tests:
@@ -248,7 +255,7 @@ def _tests_of_pattern(
         return None
     one: ast.expr = values[0] if len(values) == 1 else ast.Tuple(values, ast.Load())
     sign = ast.In() if len(values) > 1 else ast.Is() if isinstance(pattern, ast.MatchSingleton) else ast.Eq()
-    compared = ast.Compare(copy.deepcopy(subject), [sign], [ast.copy_location(one, pattern)])
+    compared = ast.Compare(_copy_tree(subject), [sign], [ast.copy_location(one, pattern)])
     return [ast.copy_location(compared, pattern)]
 
 
@@ -270,7 +277,7 @@ def _name_what_it_goes_over(before: ast.stmt, loop: ast.stmt) -> None:
         case ast.Assign([ast.Name(id=name)], made), ast.For(iter=ast.Name(id=read) as use) if name == read:
             called = last_name(made.func) if isinstance(made, ast.Call) else None
             if isinstance(made, ast.Name | ast.Attribute) or called in _GOES_OVER:
-                loop.iter = copy.deepcopy(made)
+                loop.iter = _copy_tree(made)
                 for each in ast.walk(loop.iter):
                     ast.copy_location(each, use)
 
