@@ -141,11 +141,16 @@ def read_document(file: pathlib.Path, as_written: tuple[Path, ...]) -> Document:
     return parse_document(read_regular(file, MAX_BYTES + 1), str(file), as_written)
 
 
-def parse_document(text: str | bytes, file: str, as_written: tuple[Path, ...]) -> Document:
+def parse_document(
+    text: str | bytes, file: str, as_written: tuple[Path, ...], *, lenient: bool = False
+) -> Document:
     """Parse YAML into a document.
 
     `as_written` lists the paths (`"*"` matches any key or index) whose unquoted scalars keep their
-    text, as `AsWritten`. Raises DocumentError for what is not readable, not a mapping or too large.
+    text, as `AsWritten`. `lenient` reads what programs of others read: of a key that is given twice the last
+    value, as PyYAML does, lists and mappings with tags of their own by their form, and a text with one as
+    `${text}`, which is to be filled in. Raises DocumentError for what is not readable, not a mapping or too
+    large.
     """
     start = Location(file, 1, 1)
     raw = text.encode("utf-8", "surrogatepass") if isinstance(text, str) else text
@@ -167,7 +172,7 @@ def parse_document(text: str | bytes, file: str, as_written: tuple[Path, ...]) -
     if not isinstance(root, yaml.MappingNode):
         kind = "a list" if isinstance(root, yaml.SequenceNode) else "a single value"
         raise DocumentError(f"the file holds {kind}; a mapping of fields is expected", start)
-    reader = _Reader(file, as_written)
+    reader = _Reader(file, as_written, lenient)
     data = reader.mapping(root, ())
     return Document(file, data, reader.locations)
 
@@ -220,8 +225,9 @@ def _plain_problem(error: yaml.MarkedYAMLError, text: str) -> str:
 class _Reader:
     """Turns composed nodes into plain data, and notes where each stands."""
 
-    def __init__(self, file: str, as_written: tuple[Path, ...]) -> None:
+    def __init__(self, file: str, as_written: tuple[Path, ...], lenient: bool) -> None:
         self.file = file
+        self.lenient = lenient
         self.locations: dict[Path, Location] = {}
         self._as_written = as_written
         self._nodes = 0
@@ -233,7 +239,7 @@ class _Reader:
             raise DocumentError(f"the file expands to more than {MAX_NODES:,} values", self._locate(node))
         if len(path) > MAX_DEPTH:
             raise _too_deep(self._locate(node))
-        if node.tag not in _TAGS:
+        if node.tag not in _TAGS and not self.lenient:
             raise DocumentError(f"the tag {node.tag} has no meaning here", self._locate(node))
         self.locations.setdefault(path, self._locate(node))
         if isinstance(node, yaml.MappingNode):
@@ -241,6 +247,8 @@ class _Reader:
         if isinstance(node, yaml.SequenceNode):
             return [self.value(item, (*path, index)) for index, item in enumerate(node.value)]
         assert isinstance(node, yaml.ScalarNode)  # YAML has no fourth kind of node
+        if node.tag not in _TAGS:
+            return f"${{{node.value}}}"
         return self._scalar(node, path)
 
     def mapping(self, node: yaml.MappingNode, path: Path) -> dict[str, Any]:
@@ -257,7 +265,7 @@ class _Reader:
                         merged.setdefault(name, value)
                 self._merge_depth -= 1
                 continue
-            if key in own:
+            if key in own and not self.lenient:
                 raise DocumentError(f"the key {key!r} is given twice", self._locate(key_node))
             # A value is best shown where its key stands: that is where one reads and corrects it.
             self.locations[(*path, key)] = self._locate(key_node)

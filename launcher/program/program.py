@@ -393,6 +393,12 @@ def _read(path: Path) -> FileIndex | Unread:
     return read_source(data, path)
 
 
+OLD_ASYNC = "asinc"
+"""What a file is read with where it names an argument `async`, as torch's `cuda(async=True)` was written: a
+word of Python itself since 3.7. As long as that, so that all else stands where it stood."""
+_OLD_ASYNC = re.compile(r"\basync(?=\s*=(?!=))")
+
+
 def _count_words(text: str) -> int:
     """How many tokens a text has at most: words in comments and strings count as well."""
     return sum(1 for _ in _WORD.finditer(text))
@@ -408,7 +414,13 @@ def read_source(data: bytes, path: Path) -> FileIndex | Unread:
         # What Python would warn of in the user's script is none of the launcher's output.
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            tree = ast.parse(text, str(path))
+            try:
+                tree = ast.parse(text, str(path))
+            except SyntaxError:
+                if not _OLD_ASYNC.search(text):
+                    raise
+                text = _OLD_ASYNC.sub(OLD_ASYNC, text)
+                tree = ast.parse(text, str(path))
             write_out(tree, text)
     except SyntaxError as error:
         said = (error.msg or "a syntax error").partition(" (")[0]

@@ -207,7 +207,10 @@ class ProgramRun(Process):
     def set_attribute(self, owner: Any, name: str, value: object, node: ast.AST | None = None) -> None:
         """Give an attribute of anything a value."""
         at = _call_at(self.at if node is None else node)
-        if isinstance(owner, Object):
+        entries = value.native if isinstance(value, Object) else value
+        if isinstance(owner, Object) and name == "__dict__" and isinstance(entries, dict):
+            owner.attributes = entries
+        elif isinstance(owner, Object):
             setter = owner.kind.find(name)
             if isinstance(setter, BoundCall) and setter.keywords.get("*setter"):
                 self.call(setter.keywords["*setter"], [owner, value], {}, at)
@@ -340,13 +343,15 @@ class ProgramRun(Process):
         native = owner.native if isinstance(owner, Object) else None
         if name == "__init__" and isinstance(native, dict | list):
             return Native(name, lambda *args, **given: self._fill_native(native, args, given))
+        base = kind.library_base() if isinstance(kind, Class) else None
+        if name == "__init__" and base is not None:
+            return Native(name, lambda *args, **given: self._make_base(base, args, given, self.at))
         if name in ("__init__", "__init_subclass__", "__setattr__"):
             return Native(name, lambda *_, **__: None)
         if name == "__new__":
             return Native(name, lambda kind, *_, **__: Object(kind))
         if native is not None:
             return self.attribute(native, name, asked.behind.node)
-        base = kind.library_base() if isinstance(kind, Class) else None
         return Symbol(canonical_name(f"{base}().{name}") if base else "", owner=owner)
 
     def _attribute_of_class(self, owner: Class, name: str) -> object:
@@ -526,7 +531,14 @@ class ProgramRun(Process):
             self.call(BoundCall(starter, (made,)), args, keywords, node)
         elif kind.is_record:
             self._fill_record(made, args, keywords, node)
+        elif base is not None:
+            self._make_base(base, tuple(args), keywords, node)
         return made
+
+    def _make_base(self, base: str, args: tuple[Any, ...], keywords: dict[str, Any], node: ast.AST) -> None:
+        """Keep that a class of a library made what an object of the program's own class has of it."""
+        if not base.startswith("builtins."):
+            self.record(canonical_name(base), args, _call_at(node), keywords)
 
     def _fill_native(self, native: Any, args: Iterable[Any], keywords: dict[str, Any]) -> None:
         """Give an object what the constructor of its base, a dictionary or a list, is given."""

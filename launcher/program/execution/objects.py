@@ -140,7 +140,8 @@ class RunScope:
     def holder(self, name: str) -> RunScope | None:
         """The scope that holds a name that is read here."""
         if name in self.declared:
-            return self.declared[name]
+            declared = self.declared[name]
+            return declared if name in declared.variables else None
         if name in self.variables:
             return self
         around = self.outer

@@ -30,6 +30,12 @@ _ACTIONS = frozenset(
 )
 _TYPES = {"int": int, "float": float, "str": str, "bool": bool}
 _KEPT = ("default", "nargs", "required", "dest", "const", "choices")
+_COUNTS = {
+    "argparse.REMAINDER": argparse.REMAINDER,
+    "argparse.ZERO_OR_MORE": argparse.ZERO_OR_MORE,
+    "argparse.ONE_OR_MORE": argparse.ONE_OR_MORE,
+    "argparse.OPTIONAL": argparse.OPTIONAL,
+}
 
 
 class _Refused(ValueError):
@@ -69,6 +75,9 @@ class OptionParser:
         options = {
             key: value for key, value in given.items() if key in _KEPT and not isinstance(value, Symbol)
         }
+        count = getattr(given.get("nargs"), "name", None)
+        if count in _COUNTS:
+            options["nargs"] = _COUNTS[count]
         action = given.get("action", "store")
         if not isinstance(action, str):
             boolean = getattr(action, "name", "").endswith("BooleanOptionalAction")

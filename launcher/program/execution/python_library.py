@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import json
 import posixpath
 import re
@@ -122,11 +123,7 @@ def _words_as_configuration(run: Process, event: CallMade) -> object:
     found = DottedEntries()
     for word in run.words:
         keys, _, value = word.lstrip("-").partition("=")
-        *above, last = keys.split(".")
-        inner: dict[str, Any] = found
-        for each in above:
-            inner = inner.setdefault(each, DottedEntries())
-        inner[last] = value
+        put_at(found, keys, value)
     return found
 
 
@@ -139,14 +136,86 @@ def _merge(into: dict[str, Any], other: Mapping[str, Any]) -> None:
 
 
 def _merged_from_file(run: Process, owner: Any) -> object:
-    def merge(name: Any) -> None:
-        found = document_of(run, text_of(name))
+    def merge(name: Any, *_: Any, **__: Any) -> None:
+        found = _with_base(run, text_of(name))
         if isinstance(owner, dict) and isinstance(found, dict):
             _merge(owner, found)
         elif isinstance(owner, dict):  # What it holds afterwards nobody knows.
             owner.update(dict.fromkeys(owner, Symbol()))
 
     return Native("merge_from_file", merge)
+
+
+def _with_base(run: Process, name: str | None, depth: int = 4) -> Any:
+    """What a configuration file holds, with that of the one beside it that it begins with (`_BASE_`)."""
+    found = document_of(run, name)
+    base = found.get("_BASE_") if isinstance(found, dict) else None
+    if not isinstance(base, str) or not isinstance(name, str) or not depth:
+        return found
+    above = _with_base(run, posixpath.normpath(posixpath.join(posixpath.dirname(name), base)), depth - 1)
+    made = record_of(above) if isinstance(above, dict) else DottedEntries()
+    _merge(made, found)
+    return made
+
+
+def _merged_from_list(run: Process, owner: Any) -> object:
+    """Names and values in turn, as the words of a command line: `OUTPUT_DIR /fsx TRAIN.EPOCHS 3`."""
+
+    def merge(words: Any) -> None:
+        if isinstance(owner, dict) and isinstance(words, list | tuple):
+            for name, value in zip(words[::2], words[1::2], strict=False):
+                put_at(owner, name, literal_of(value) if isinstance(value, str) else value)
+
+    return Native("merge_from_list", merge)
+
+
+def put_at(entries: dict[str, Any], name: object, value: object) -> None:
+    """Give an entry of a configuration a value by its dotted name."""
+    if not isinstance(name, str) or not is_known(name):
+        return
+    *above, last = name.split(".")
+    for each in above:
+        inner = entries.get(each)
+        entries[each] = inner if isinstance(inner, dict) else DottedEntries()
+        entries = entries[each]
+    entries[last] = value
+
+
+def literal_of(text: str) -> Any:
+    """What a text says as a literal of Python: a number, a list, True; else the text itself."""
+    try:
+        return record_of(ast.literal_eval(text))
+    except (ValueError, SyntaxError, MemoryError, RecursionError):
+        return text
+
+
+def _merged_from_other(run: Process, owner: Any) -> object:
+    """Another configuration, or entries by their dotted names."""
+
+    def merge(other: Any) -> None:
+        if isinstance(owner, dict) and isinstance(other, dict):
+            dotted = {name: each for name, each in other.items() if "." in str(name)}
+            _merge(owner, {name: each for name, each in other.items() if name not in dotted})
+            for name, value in dotted.items():
+                put_at(owner, name, value)
+
+    return Native("merge_from_dict", merge)
+
+
+def _file_named(run: Process, event: CallMade) -> object:
+    """What a file in Python gives its names, that is run by its path."""
+    made = event.args[0].made_by if event.args and isinstance(event.args[0], Symbol) else None
+    asked = made or event
+    path = text_of(
+        asked.argument("location", 1) or asked.argument("path_name", 0) or asked.argument("path", 1)
+    )
+    return record_of(document_of(run, path)) if path and path.endswith(".py") else Symbol()
+
+
+def _module_from_loader(run: Process, event: CallMade) -> object:
+    made = Symbol(f"{event.name}()", event)
+    made.attributes["load_module"] = Native("load_module", lambda *_: _file_named(run, event))
+    return made
 
 
 # Methods of Python's own values.
@@ -333,6 +402,14 @@ def _of_path(name: str) -> Model:
     return read
 
 
+def _folder_made(run: Process, owner: Any) -> object:
+    def make(*args: Any, **keywords: Any) -> None:
+        if isinstance(owner, PurePosixPath):
+            run.record("pathlib.Path.mkdir", (owner, *args), run.at, keywords)
+
+    return Native("mkdir", make)
+
+
 def _path_method(run: Process, owner: PurePosixPath, name: str, args: tuple[Any, ...]) -> object:
     texts = [text_of(each) for each in args]
     match name:
@@ -454,7 +531,13 @@ _COPIED = (dict, list, DottedEntries)
 def _import_module(run: Process, event: CallMade) -> object:
     name = event.args[0] if event.args else None
     known = name if isinstance(name, str) and is_known(name) else None
-    return Symbol() if known is None else run.imported(known, event.node)
+    if known is None:
+        return Symbol()
+    if run.module(known) is None and isinstance(
+        found := document_of(run, f"{known.replace('.', '/')}.py"), dict
+    ):
+        return record_of(found)  # A configuration that is imported by its name.
+    return run.imported(known, event.node)
 
 
 def _exits(run: Process, event: CallMade) -> object:
@@ -553,6 +636,8 @@ PYTHON_MODELS: dict[str, Model] = {
     "copy.copy": _copied,
     "copy.deepcopy": _copied,
     "importlib.import_module": _import_module,
+    **dict.fromkeys(("importlib.util.module_from_spec", "runpy.run_path"), _file_named),
+    "importlib.machinery.SourceFileLoader": _module_from_loader,
     **{f"builtins.{each}": _descriptor(each) for each in ("property", "staticmethod", "classmethod")},
     "contextlib.nullcontext": lambda run, event: [event.args[0] if event.args else None],
     **dict.fromkeys(_OWN_CALLS, _own),
@@ -560,7 +645,10 @@ PYTHON_MODELS: dict[str, Model] = {
     **{f".{name}": _method(name) for kind in _PLAIN_METHODS.values() for name in kind},
     ".format": _format,
     ".read": _read,
+    ".mkdir": _folder_made,
     ".merge_from_file": _merged_from_file,
+    **dict.fromkeys((".merge_from_list", ".merge_from_dotlist"), _merged_from_list),
+    **dict.fromkeys((".merge_from_dict", ".merge_from_other_cfg"), _merged_from_other),
     **{f".{name}": _of_path(name) for name in (*_PATH_ATTRIBUTES, "joinpath", "with_suffix", "with_name")},
     **{
         f".{name}": _of_path(name)

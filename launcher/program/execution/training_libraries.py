@@ -9,6 +9,7 @@ from typing import Any
 from launcher.program.execution.objects import OWN, CallMade, Function, Native, Symbol
 from launcher.program.execution.option_parsers import like_default
 from launcher.program.execution.process import Process
+from launcher.program.execution.python_functions import items_of
 from launcher.program.execution.python_library import joined_path
 from launcher.program.surroundings.options import given_in_words
 from launcher.program.values import LIBRARY_TABLES
@@ -70,6 +71,15 @@ def _spawned(run: Process, event: CallMade) -> object:
     args = list(given) if isinstance(given, tuple | list) else []
     run.call(function, [0, *args], {}, event.node)
     return None
+
+
+def _submitted(run: Process, event: CallMade) -> object:
+    """What a scheduler would start is what a rank runs once it is started by itself."""
+    function, *given = event.args or (None,)
+    if event.name.endswith("map_array"):
+        given = [items_of(run, each)[0] if items_of(run, each) else Symbol() for each in given]
+    run.call(function, given, dict(event.keywords), event.node)
+    return Symbol(f"{event.name}()", event)
 
 
 def _process_made(run: Process, event: CallMade) -> object:
@@ -179,6 +189,11 @@ TRAINING_MODELS: dict[str, Model] = {
     **dict.fromkeys(("torch.multiprocessing.Process", "multiprocessing.Process"), _process_made),
     **dict.fromkeys((*_STARTERS, "accelerate.notebook_launcher"), _run_function),
     "absl.app.run": _main_with_words,
+    **{
+        f"submitit.{each}Executor().{way}": _submitted
+        for each in ("Auto", "Local", "Slurm")
+        for way in ("submit", "map_array")
+    },
     "@hydra.main": _configured,
     "timm.utils.get_outdir": joined_path,
     **dict.fromkeys(

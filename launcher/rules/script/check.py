@@ -21,7 +21,7 @@ from launcher.failure_modes.registry import REGISTRY, finds
 from launcher.frozen import frozen
 from launcher.program.index import Unread
 from launcher.program.objects.nodes import nodes_within
-from launcher.program.program import Program
+from launcher.program.program import OLD_ASYNC, Program
 from launcher.program.ranks.reachability import Known, Reachability, never_runs
 from launcher.rules import training_compiler
 from launcher.rules.script import (
@@ -53,7 +53,7 @@ from launcher.rules.script.data.workers.worker_resources import (
     workers_are_there,
     workers_have_cpus,
 )
-from launcher.rules.script.findings import ScriptSubject
+from launcher.rules.script.findings import ScriptSubject, finding_at
 from launcher.rules.script.runs.collective_order import ORDER_RUN_RULES
 from launcher.rules.script.runs.early_ends import ENDING_RUN_RULES
 from launcher.rules.script.runs.file_reads import files_are_there
@@ -62,6 +62,7 @@ from launcher.rules.script.runs.micro_batches import gradients_are_sent_once_a_s
 from launcher.rules.script.runs.rank_runs import RankRuns
 from launcher.rules.script.runs.samplers_and_workers import LOADER_RUN_RULES
 from launcher.rules.script.runs.saves_and_loads import STATE_RUN_RULES
+from launcher.rules.script.runs.shared_files import SHARED_FILE_RUN_RULES
 from launcher.rules.script.starts import (
     command_line,
     job_devices,
@@ -161,6 +162,7 @@ RUN_RULES: tuple[Callable[[RankRuns], Iterator[Finding]], ...] = (
     *ENDING_RUN_RULES,
     *ORDER_RUN_RULES,
     *LOADER_RUN_RULES,
+    *SHARED_FILE_RUN_RULES,
     files_are_there,
     gradients_are_sent_once_a_step,
 )
@@ -173,6 +175,7 @@ def check_program(program: Program) -> Iterator[Finding]:
     They come one by one, so that those that are there are kept where a later rule takes too long.
     """
     yield from (unread_finding(each, imported=True) for each in program.unread)
+    yield from words_are_those_of_python(program)
     reach = program.analysis(Reachability)
     is_a_test = _is_a_test(program)
     rules = SINGLE_PROCESS_RULES if reach.is_alone else RULES
@@ -305,6 +308,30 @@ def unread_finding(unread: Unread, *, imported: bool) -> Finding:
     )
 
 
+@finds(Stage.SCRIPT, training_script.SCRIPT_RAISED)
+def words_are_those_of_python(program: Program) -> Iterator[Finding]:
+    """An argument that is called `async`, a word of Python's own since version 3.7.
+
+    Every rank ends with a SyntaxError when it reads the file. The rest of it is judged all the same. A
+    warning in a file that is only imported, as that may be caught.
+
+    Bad: `images.cuda(async=True)`. Good: `images.cuda(non_blocking=True)`.
+
+    Source: "What's New In Python 3.7"; the release notes of torch 0.4.1, which renamed it.
+    """
+    for file in program.files:
+        calls = [each for each in file.calls if any(one.arg == OLD_ASYNC for one in each.keywords)]
+        if calls:
+            yield finding_at(
+                training_script.SCRIPT_RAISED,
+                min(calls, key=lambda each: each.lineno),
+                "`async` is a word of Python since 3.7 and can't name an argument: every rank ends with a "
+                "SyntaxError here",
+                severity=None if file is program.entry else Severity.WARNING,
+                remedy="Write `non_blocking=True`, as torch calls it since 0.4.1.",
+            )
+
+
 # What stands above a rule, taken apart: for the page of the rules, for `launch explain` and for SARIF.
 #
 # A rule's docstring says in this order what it finds, why that matters and where it is silent, then `Bad:`
@@ -331,7 +358,7 @@ def rule_descriptions() -> list[RuleDescription]:
     None under `python -OO`, which leaves docstrings out.
     """
     codes = {each.function: tuple(mode.code for mode in each.modes) for each in registry.REGISTRY}
-    plain: list[Callable[..., Any]] = [*RULES, unread_finding]
+    plain: list[Callable[..., Any]] = [*RULES, unread_finding, words_are_those_of_python]
     every: list[Callable[..., Any]] = [*plain, *JOB_RULES, *RUN_RULES]
     return [_described(rule, codes[rule], with_job=rule not in plain) for rule in every if getdoc(rule)]
 

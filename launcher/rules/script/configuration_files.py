@@ -12,7 +12,7 @@ import ast
 import json
 import os
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from functools import cached_property
 from itertools import pairwise
@@ -397,12 +397,13 @@ def _below(document: tuple[Entry, ...], keys: tuple[str, ...]) -> Iterator[Entry
 
 def location_in_file(path: Path, keys: tuple[str, ...]) -> Location:
     """Where an entry of a configuration file stands."""
-    if path.suffix != ".json":
+    if path.suffix in _ENDINGS[:2]:
         documents = _documents(_FILLED_IN.sub(b"${of_a_template}", path.read_bytes()), str(path))
         places = [each.location(*keys) for each in documents]
         return max(places, key=lambda each: each.line) if places else Location(str(path), 1, 1)
     lines = path.read_text("utf-8", "replace").splitlines()
-    found = (number for number, line in enumerate(lines, 1) if f'"{keys[-1]}"' in line)
+    key = re.compile(rf"(?<!\w){re.escape(keys[-1])}[\"']?\s*[:=]")
+    found = (number for number, line in enumerate(lines, 1) if key.search(line))
     return Location(str(path), next(found, 1), 1)
 
 
@@ -424,7 +425,7 @@ def _parsed(path: Path, keeps_case: bool = False) -> Any:
 
             return tomllib.loads(raw.decode())
         if path.suffix == ".py":
-            return _literals(raw)
+            return _python_values(raw, path)
         if path.suffix in (".ini", ".cfg"):
             return _sections(raw.decode(), keeps_case)
     except (OSError, ValueError, RecursionError):
@@ -432,19 +433,64 @@ def _parsed(path: Path, keeps_case: bool = False) -> Any:
     return _plain(_FILLED_IN.sub(b"${of_a_template}", raw), str(path))
 
 
-def _literals(raw: bytes) -> dict[str, Any] | None:
-    """What a configuration that is written in Python gives its names; None where it begins with another one.
-    Raises ValueError."""
-    found: dict[str, Any] = {}
+def _python_values(raw: bytes, path: Path, depth: int = 4) -> dict[str, Any] | None:
+    """What a configuration that is written in Python gives its names, with those of the ones that it begins
+    with (`_base_ = "base.py"`). Raises OSError, ValueError."""
     try:
         statements = ast.parse(raw).body
     except (SyntaxError, MemoryError):
         return None
+    found: dict[str, Any] = {}
     for each in statements:
         if isinstance(each, ast.Assign) and isinstance(each.targets[0], ast.Name):
             with suppress(ValueError, TypeError, MemoryError):
-                found[each.targets[0].id] = ast.literal_eval(each.value)
-    return None if "_base_" in found else found
+                found[each.targets[0].id] = _python_value(each.value, found)
+    bases = found.pop("_base_", [])
+    for base in reversed([bases] if isinstance(bases, str) else bases):
+        above = path.parent / str(base)
+        raw = read_regular(above, _LARGEST_FILE)
+        values = _python_values(raw, above, depth - 1) if depth and above.suffix == ".py" else None
+        if values is None:
+            return None
+        found = _merged(values, found)
+    return found
+
+
+def _python_value(node: ast.expr, named: Mapping[str, Any]) -> Any:
+    """The value of an expression of literals, names that have one, and `dict(...)`. Raises ValueError."""
+    match node:
+        case ast.Name(id=name) if name in named:
+            return named[name]
+        case ast.Call(func=ast.Name(id="dict"), args=[], keywords=entries):
+            return {each.arg: _python_value(each.value, named) for each in entries if each.arg}
+        case ast.Dict(keys=keys, values=values) if None not in keys:
+            return {
+                ast.literal_eval(key): _python_value(value, named)
+                for key, value in zip(keys, values, strict=True)
+                if key is not None
+            }
+        case ast.List(elts=elements) | ast.Tuple(elts=elements):
+            return [_python_value(each, named) for each in elements]
+        case ast.BinOp(left=left, op=ast.Add(), right=right):
+            sides = _python_value(left, named), _python_value(right, named)
+            return sides[0] + sides[1]
+        case ast.BinOp(left=left, op=ast.Mult(), right=right):
+            sides = _python_value(left, named), _python_value(right, named)
+            if all(isinstance(each, int | float) for each in sides):
+                return sides[0] * sides[1]
+    return ast.literal_eval(node)
+
+
+def _merged(base: dict[str, Any], own: dict[str, Any]) -> dict[str, Any]:
+    """The entries of a configuration over those that it begins with; `_delete_=True` begins anew."""
+    made = dict(base)
+    for name, value in own.items():
+        before = made.get(name)
+        if isinstance(value, dict) and isinstance(before, dict) and not value.get("_delete_"):
+            made[name] = _merged(before, value)
+        else:
+            made[name] = value
+    return made
 
 
 def _sections(text: str, keeps_case: bool) -> dict[str, dict[str, str]]:
@@ -481,7 +527,7 @@ def _documents(raw: bytes, named: str) -> list[Document]:
         parts = [[b""] * begin + lines[begin:end] for begin, end in zip(begins, [*ends, None], strict=True)]
         parts = [each for each in parts if any(line.strip() for line in each)]
     try:
-        return [parse_document(b"\n".join(each), named, ()) for each in parts]
+        return [parse_document(b"\n".join(each), named, (), lenient=True) for each in parts]
     except (ValueError, RecursionError, DocumentError):
         return []
 

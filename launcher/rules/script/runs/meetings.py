@@ -113,10 +113,10 @@ def groups_are_those_of_the_job(runs: RankRuns) -> Iterator[Finding]:
     first, other = (made[0], made[-1]) if made else (None, None)
     if first is None or other is None or runs.hosts < 2 or first.argument("world_size", 3) == 1:
         return
-    if next(runs.calls(*_STARTING), None) is not None:
-        return  # The ranks that a program starts itself are judged where it starts them.
+    # The ranks that a program starts itself are judged where it starts them.
+    starts_its_own = next(runs.calls(*_STARTING), None) is not None
     ranks = first.argument("rank", 4), other.argument("rank", 4)
-    if isinstance(ranks[0], int) and ranks[0] >= 0 and ranks[0] == ranks[1]:
+    if not starts_its_own and isinstance(ranks[0], int) and ranks[0] >= 0 and ranks[0] == ranks[1]:
         yield finding_at(
             distribution.LOCAL_RANK_AS_RANK,
             first.node,
@@ -132,7 +132,7 @@ def groups_are_those_of_the_job(runs: RankRuns) -> Iterator[Finding]:
             f"the group meets at {address.strip(OPEN)}, which is another host on each of the {runs.hosts}",
             related=_options_in(runs, first, "init_method", 1),
         )
-    elif isinstance(size, int) and size > 0 and size != runs.world_size:
+    elif not starts_its_own and isinstance(size, int) and size > 0 and size != runs.world_size:
         yield finding_at(
             distribution.HARD_CODED_TOPOLOGY,
             first.node,

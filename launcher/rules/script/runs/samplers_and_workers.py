@@ -2,20 +2,25 @@
 
 from __future__ import annotations
 
+import ast
 import re
 from collections.abc import Iterator
+from typing import Any
 
 from launcher.cluster.instances import instance_facts
 from launcher.failure_modes import data
-from launcher.failure_modes.model import Finding, Stage
+from launcher.failure_modes.model import Finding, Severity, Stage
 from launcher.failure_modes.registry import finds
-from launcher.program.execution.objects import CallMade
+from launcher.program.execution.objects import SCALARS, CallMade, Object, Symbol
 from launcher.rules.script.data.workers.worker_resources import too_many_workers
 from launcher.rules.script.findings import finding_at, related_at
 from launcher.rules.script.runs.rank_runs import TRAINING, RankRuns, loops_around, settings_of
 
 _LOADER = "torch.utils.data.DataLoader"
 _SAMPLER = "torch.utils.data.DistributedSampler"
+_DATASETS = ("torchvision.datasets.", "torchaudio.datasets.", "torchtext.datasets.", "datasets.load_")
+_OF_RANKS = re.compile(r"rank|shard|world|replica|get_worker_info|num_nodes", re.IGNORECASE)
+"""What a dataset names that deals ranks their parts itself."""
 _EPOCHS = re.compile(r"epoch|prepare|resume|state", re.IGNORECASE)
 """What functions are called of which nobody knows whether they tell a sampler the epoch."""
 
@@ -68,8 +73,74 @@ def ranks_tell_samplers_the_epoch(runs: RankRuns) -> Iterator[Finding]:
     )
 
 
+@finds(Stage.SCRIPT, data.NO_DISTRIBUTED_SAMPLER)
+def loaders_deal_ranks_their_part(runs: RankRuns) -> Iterator[Finding]:
+    """A loader that shuffles one dataset of all ranks and is given no sampler in this job.
+
+    Every rank then trains on the whole of it. Silent where a library has a part in it, where the datasets of
+    two ranks are not alike or nobody knows what they are, and where a class of the program's own asks for
+    ranks itself. A warning where the ranks make no group, which another rule says.
+
+    Bad: `DataLoader(CIFAR10(root), shuffle=True)` in each of 16 processes. Good: `DataLoader(CIFAR10(root),
+    sampler=DistributedSampler(...))`. Source: torch.utils.data documentation.
+    """
+    first, neighbour = runs.first, runs.neighbour
+    if first is None or neighbour is None or runs.by_libraries or not runs.trains:
+        return
+    theirs = {each.node: each for each in neighbour.calls(_LOADER)}
+    for event in first.calls(_LOADER):
+        other = theirs.get(event.node)
+        given = [event.argument(*each) for each in (("sampler", 3), ("batch_sampler", 4))]
+        if other is None or not event.is_sure or given != [None, None]:
+            continue
+        if event.argument("shuffle", 2) is not True or not _is_one_dataset(event, other):
+            continue
+        trained = next((each for each in first.calls(*TRAINING) if loops_around(each)), None)
+        yield finding_at(
+            data.NO_DISTRIBUTED_SAMPLER,
+            event.node,
+            f"no sampler in this job: each of the {runs.world_size} ranks trains on the whole dataset",
+            severity=None if first.group is not None else Severity.WARNING,
+            related=[] if trained is None else [related_at(trained.node, "trained here")],
+        )
+        return
+
+
+def _is_one_dataset(one: CallMade, other: CallMade) -> bool:
+    """Whether two ranks give their loaders the same dataset, of which it is known what it is."""
+    mine, theirs = one.argument("dataset", 0), other.argument("dataset", 0)
+    return _is_whole(mine) and _shown(mine) == _shown(theirs)
+
+
+def _is_whole(dataset: Any) -> bool:
+    if isinstance(dataset, Object):
+        base = dataset.kind.library_base() or ""
+        return "Iterable" not in base and not any(
+            _OF_RANKS.search(ast.unparse(each.node)) for each in dataset.kind.line()
+        )
+    return isinstance(dataset, Symbol) and dataset.name.startswith(_DATASETS)
+
+
+def _shown(value: Any, depth: int = 4) -> object:
+    """What a value is made of, to be compared with another rank's."""
+    if isinstance(value, Object):
+        parts = [(name, _shown(each, depth - 1)) for name, each in value.attributes.items()] if depth else []
+        return value.kind.node, tuple(parts)
+    if isinstance(value, Symbol):
+        made = value.made_by
+        args = () if made is None or not depth else (*made.args, *made.keywords.values())
+        return value.name, tuple(_shown(each, depth - 1) for each in args)
+    if isinstance(value, list | tuple):
+        return tuple(_shown(each, depth - 1) for each in value) if depth else ()
+    return value if isinstance(value, SCALARS) else type(value)
+
+
 def _shuffles(sampler: CallMade) -> bool:
     return sampler.argument("shuffle", 3) in (None, True) and sampler.is_sure
 
 
-LOADER_RUN_RULES = (loaders_leave_cpus_to_others, ranks_tell_samplers_the_epoch)
+LOADER_RUN_RULES = (
+    loaders_leave_cpus_to_others,
+    ranks_tell_samplers_the_epoch,
+    loaders_deal_ranks_their_part,
+)

@@ -63,6 +63,7 @@ _PLACES = {
 """What saves the state of a training when it is called, and which argument says where."""
 _KEPT_BY_TRACKERS = ("log_artifact", "log_artifacts", "log_model")
 """What brings a file to the records of a run, from where a restart does not take it."""
+_COPIERS = re.compile(r"shutil\.(copy\w*|move)|os\.(rename|replace)")
 _LOADING = re.compile(r"(auto_?)?(load|restore|resume|maybe_load|try_load|from_checkpoint)\w*")
 _OTHER_STATES = re.compile(r"optim|sched|scaler|Scaler|ema|EMA|Averaged")
 _MODELS = re.compile(r"model|net|backbone|encoder|decoder|generator|discriminator|critic|module|head|adapter")
@@ -134,6 +135,7 @@ def states_are_saved_where_they_are_kept(runs: RankRuns) -> Iterator[Finding]:
     job_run = JobRun(subject)
     called = {call for run in runs.runs for each in run.events for call in (each.node, *each.callers)}
     moving = [each for each in movers(subject, kept) if may_run(job_run, each)]
+    moving = [each for each in moving if not _moves_to_lost_folder(runs, each, kept)]
     tracked = [each for each in moving if last_name(each.func) in _KEPT_BY_TRACKERS]
     if any(runs.by_libraries or each in called for each in moving if each not in tracked):
         return
@@ -141,6 +143,13 @@ def states_are_saved_where_they_are_kept(runs: RankRuns) -> Iterator[Finding]:
     for node, (run, path) in first.items():
         severity = Severity.WARNING if others else None
         yield lost_state(subject, node, _shown(path), severity, _names_of_folder(runs, run, node, path)[:1])
+
+
+def _moves_to_lost_folder(runs: RankRuns, call: ast.Call, kept: tuple[str, ...]) -> bool:
+    """Whether a call only copies or moves files to a folder that is deleted with the host as well."""
+    events = [each for run in runs.runs for each in run.events if each.node is call]
+    into = [text_of_path(each.argument("dst", 1)) for each in events if _COPIERS.fullmatch(each.name)]
+    return len(into) == len(events) > 0 and all(each is not None and _is_lost(each, kept) for each in into)
 
 
 def _names_of_folder(runs: RankRuns, run: RankRun, save: ast.Call, path: str) -> list[Related]:
@@ -227,7 +236,7 @@ def restarts_come_to_a_load(runs: RankRuns) -> Iterator[Finding]:
         return
     if any(_is_passed_on(each, loads) for run in runs.runs for each in run.events):
         return
-    if loads and any(_PROGRESS.search(key) for run in runs.runs for key in run.keys):
+    if loads and any(map(_PROGRESS.search, _keys_of_states(runs))):
         return
     lacking = (
         f"no rank loads more than weights in this job: {WITH_WEIGHTS_ALONE}"
@@ -246,6 +255,17 @@ def restarts_come_to_a_load(runs: RankRuns) -> Iterator[Finding]:
     ]
     saved = [each.node for each in runs.first.calls(*SAVERS)]
     yield nothing_resumed(runs.subject, trained.node, lacking, related, saved)
+
+
+def _keys_of_states(runs: RankRuns) -> set[str]:
+    """The keys by which entries are read that states have which are saved; all that are read where nobody
+    knows what the states have."""
+    read = {key for run in runs.runs for key in run.keys}
+    saved = [each for run in runs.runs for each in run.calls("torch.save") if not _is_of_data(runs, each)]
+    states = [each.argument("obj", 0) for each in saved]
+    if not states or not all(isinstance(each, dict) for each in states):
+        return read
+    return read & {key for each in states for key in each}
 
 
 def _idle_loads(runs: RankRuns) -> list[ast.Call]:

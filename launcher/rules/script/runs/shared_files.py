@@ -1,0 +1,162 @@
+"""What the ranks of a host do at the same moment to one file or folder, as they run."""
+
+from __future__ import annotations
+
+import ast
+import posixpath
+import re
+from collections.abc import Iterator
+from pathlib import Path, PurePosixPath
+
+from launcher.failure_modes import data, training_script
+from launcher.failure_modes.model import Finding, Severity, Stage
+from launcher.failure_modes.registry import finds
+from launcher.program.execution.objects import OWN, CallMade, known_beginning
+from launcher.program.execution.python_library import CODE_FOLDER
+from launcher.program.execution.ranks import RankRun
+from launcher.program.index import ancestors
+from launcher.rules.script.data.downloads import DATASETS, FETCHING, short_name
+from launcher.rules.script.findings import finding_at, related_at
+from launcher.rules.script.runs.rank_runs import RankRuns
+from launcher.rules.script.runs.saves_and_loads import is_in, text_of_path
+
+_MAKERS = {
+    "os.makedirs": ("name", 0, 2),
+    "os.mkdir": ("path", 0, None),
+    "pathlib.Path.mkdir": ("self", 0, 3),
+}
+"""What makes a folder: the names and places of the path, and the place of `exist_ok`."""
+_DESTINATIONS = {
+    **dict.fromkeys(("torch.hub.download_url_to_file", "nltk.download"), ("dst", 1)),
+    **dict.fromkeys(("urllib.request.urlretrieve", "wget.download", "gdown.download"), ("filename", 1)),
+    **dict.fromkeys(("shutil.copytree", "shutil.unpack_archive"), ("dst", 1)),
+    **dict.fromkeys((f"torchvision.datasets.utils.{each}" for each in ("download_url",)), ("root", 1)),
+}
+_WAITING = re.compile(
+    r"(torch\.distributed\.(barrier|monitored_barrier|all_\w+|broadcast\w*|gather\w*|scatter\w*|reduce\w*)|"
+    r".*(wait_for_everyone|synchronize|rendezvous|barrier))"
+)
+_ORDERING = re.compile(r"lock|first|zero|main|master|primary|leader|rank", re.IGNORECASE)
+"""What a context manager or a function is called that may let one rank through before the others."""
+_ASKS_FOR_FILE = re.compile(r"exist|is_?dir|is_?file|listdir|glob|access|missing|FileNotFound", re.IGNORECASE)
+_OF_THE_SERVICE = re.compile(r"/opt/ml(/(checkpoints|model|input(/data)?|output(/data)?|code))?")
+"""The folders that are there before a job's ranks start."""
+
+
+@finds(Stage.SCRIPT, data.EVERY_RANK_DOWNLOADS)
+def ranks_fetch_one_after_another(runs: RankRuns) -> Iterator[Finding]:
+    """A download into one folder that all ranks of a host run at the same moment in this job.
+
+    One reads what another has half written. Silent where a lock or a test of the rank may let one through
+    before the others.
+
+    Bad: `CIFAR10("data", download=True)` on every rank. Good: the same under `if local_rank == 0:`, then a
+    barrier. Source: torchvision/datasets/utils.py, which writes to the final name, without a lock.
+    """
+    if not runs.trains:
+        return
+    for event, other in _by_both(runs):
+        into = _destination(event)
+        if into is None or OWN in into or into != _destination(other) or not _is_at_once(runs, event, other):
+            continue
+        if event.tests and not all(map(_asks_for_file, event.tests)):
+            continue
+        yield finding_at(
+            data.EVERY_RANK_DOWNLOADS,
+            event.node,
+            f"every rank runs {short_name(event.name)} at the same moment in this job, into one folder: one "
+            "reads what another has half written",
+            related=[related_at(each, "called from here") for each in event.callers[-1:]],
+        )
+        return
+
+
+def _destination(event: CallMade) -> str | None:
+    """Where a call writes what it fetches; None where it fetches nothing, or nobody knows where to."""
+    if event.name.startswith(DATASETS):
+        return text_of_path(event.argument("root", 0)) if event.keywords.get("download") is True else None
+    if event.name in _DESTINATIONS:
+        return text_of_path(event.argument(*_DESTINATIONS[event.name]))
+    return None
+
+
+@finds(Stage.SCRIPT, training_script.SCRIPT_RAISED)
+def folders_may_be_there_already(runs: RankRuns) -> Iterator[Finding]:
+    """A folder that every rank of a host makes where it is missing, without `exist_ok=True`.
+
+    All find it missing at the same moment, one makes it, and the others end with a FileExistsError. A
+    warning, as it is a matter of moments. Silent within a `try`, and where one rank goes before the others.
+
+    Bad: `if not os.path.exists(out): os.makedirs(out)` on every rank. Good: `os.makedirs(out,
+    exist_ok=True)`. Source: Python's os.makedirs.
+    """
+    reported: set[ast.AST] = set()
+    for event, other in _by_both(runs):
+        if event.name not in _MAKERS or event.is_tried or event.node in reported:
+            continue
+        name, place, permits = _MAKERS[event.name]
+        path = text_of_path(event.argument(name, place))
+        if path is None or OWN in path or path != text_of_path(other.argument(name, place)):
+            continue
+        if permits is not None and event.argument("exist_ok", permits) not in (None, False):
+            continue
+        if not all(map(_asks_for_file, event.tests)) or _is_made_before(runs, path):
+            continue
+        if _is_at_once(runs, event, other):
+            reported.add(event.node)
+            yield finding_at(
+                training_script.SCRIPT_RAISED,
+                event.node,
+                f"each of the {runs.processes} ranks of a host makes this folder where it is missing: all "
+                "find it missing at the same moment, and all but one end with a FileExistsError",
+                severity=Severity.WARNING,
+                remedy="Pass `exist_ok=True`.",
+            )
+
+
+def _by_both(runs: RankRuns) -> Iterator[tuple[CallMade, CallMade]]:
+    """The calls that rank 0 and its neighbour on the same host both make, in order, each with the other's."""
+    first, neighbour = runs.first, runs.neighbour
+    if first is None or neighbour is None:
+        return
+    names = (*_MAKERS, *_DESTINATIONS, *FETCHING)
+    theirs = [each for each in neighbour.events if each.name in names or each.name.startswith(DATASETS)]
+    by_place = {(each.node, each.callers): each for each in reversed(theirs)}
+    for event in first.events:
+        other = by_place.get((event.node, event.callers))
+        if other is not None and other.name == event.name:
+            yield event, other
+
+
+def _is_at_once(runs: RankRuns, event: CallMade, other: CallMade) -> bool:
+    """Whether nothing lets one rank come to a call before the other: a collective that the other calls
+    first, a lock, or a context manager for one rank."""
+    first, neighbour = runs.first, runs.neighbour
+    if first is None or neighbour is None or _waits(first, event) != _waits(neighbour, other):
+        return False
+    around = [outer for call in (event.node, *event.callers) for outer in ancestors(call)]
+    entered = [item.context_expr for each in around if isinstance(each, ast.With) for item in each.items]
+    decorators = [one for each in around if isinstance(each, ast.FunctionDef) for one in each.decorator_list]
+    return not any(_ORDERING.search(ast.unparse(each)) for each in (*entered, *decorators))
+
+
+def _waits(run: RankRun, until: CallMade) -> int:
+    """How many times a rank waits for others before it makes a call."""
+    before = run.events[: run.events.index(until)]
+    return sum(_WAITING.fullmatch(each.name) is not None for each in before)
+
+
+def _asks_for_file(test: ast.AST) -> bool:
+    return _ASKS_FOR_FILE.search(ast.unparse(test)) is not None
+
+
+def _is_made_before(runs: RankRuns, path: str) -> bool:
+    """Whether a folder is there when the ranks start: in the source folder, or by the service."""
+    whole = posixpath.normpath(posixpath.join(CODE_FOLDER, path))
+    if _OF_THE_SERVICE.fullmatch(whole) or known_beginning(path) in ("", ".", "./", "/"):
+        return True
+    below = str(PurePosixPath(whole)).removeprefix(CODE_FOLDER).lstrip("/")
+    return is_in(whole, CODE_FOLDER) and Path(runs.program.root, known_beginning(below)).is_dir()
+
+
+SHARED_FILE_RUN_RULES = (ranks_fetch_one_after_another, folders_may_be_there_already)
