@@ -657,7 +657,8 @@ class ProgramFiles:
     """What runs when `entry` is started: itself and the files below `root` that it imports, in that order.
 
     `unread` are those among them that are no readable Python. `modules` are the files by their dotted names,
-    as the program's imports name them. `words` and `variables` are those that a job starts it with."""
+    as the program's imports name them. `words` and `variables` are those that a job starts it with. `find`
+    looks for a module by its name where those of the program lie, also one that no import names."""
 
     entry: FileIndex
     root: Path
@@ -666,6 +667,7 @@ class ProgramFiles:
     modules: dict[str, FileIndex] = field(default_factory=dict)
     words: tuple[str, ...] | None = None
     variables: Mapping[str, str] | None = None
+    find: Callable[[str], FileIndex | None] = lambda name: None
     _names: dict[FileIndex, str] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -728,6 +730,14 @@ class ProgramFiles:
         assigned = (each for file in self.files for each in file.statements.get(ast.Assign, ()))
         targets = (each for one in assigned if isinstance(one, ast.Assign) for each in one.targets)
         found.update((last_name(each.value), [None]) for each in targets if isinstance(each, ast.Subscript))
+        return found
+
+    def load(self, name: str) -> FileIndex | None:
+        """The file of a module by its name, also where only a run knows that it is imported, as one that an
+        option names: such a file is none of `files`."""
+        found = self.modules.get(name) or self.find(name)
+        if found is not None:
+            self._names.setdefault(found, name)
         return found
 
     def module(self, name: str, importer: FileIndex) -> FileIndex | None:

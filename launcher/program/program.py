@@ -316,7 +316,8 @@ class _ImportChain:
         return self._made(files)
 
     def _made(self, files: dict[FileIndex, str]) -> Program:
-        return Program(self.entry, self.root, tuple(files), tuple(self.unread.values()), self.modules)
+        unread, modules = tuple(self.unread.values()), dict(self.modules)
+        return Program(self.entry, self.root, tuple(files), unread, modules, find=self._module)
 
     def _name_of_entry(self) -> str:
         """By its place below the root, so that relative imports of an entry in a package are found."""

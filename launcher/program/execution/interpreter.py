@@ -101,14 +101,14 @@ class ProgramRun(Process):
         """A module of the program, run when it is first imported; a folder has no scope."""
         if name in self._modules:
             return self._modules[name]
-        file = self.program.modules.get(name)
+        file = self.program.load(name)
         if file is None:
             below = any(each.startswith(f"{name}.") for each in self.program.modules)
             return self._modules.setdefault(name, Module(name, None)) if below else None
         if file is self.program.entry:
             return next((each for each in self._modules.values() if each.scope), None)
         above = name.rpartition(".")[0]
-        if above and above in self.program.modules:
+        if above:
             self.module(above)
         try:
             return self._modules.get(name) or self._run_module(name, file)

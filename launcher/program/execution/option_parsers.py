@@ -261,8 +261,26 @@ _METHODS = (
     *("parse_args", "parse_known_args", "add_subparsers", "add_parser"),
 )
 
+_OF_TRAINERS = (
+    *("accelerator", "devices", "distributed_backend", "gpus", "num_nodes", "num_processes", "strategy"),
+    *("default_root_dir", "resume_from_checkpoint", "weights_save_path", "logger", "checkpoint_callback"),
+    *("max_epochs", "max_steps", "min_epochs", "precision", "accumulate_grad_batches", "gradient_clip_val"),
+    *("check_val_every_n_epoch", "val_check_interval", "limit_train_batches", "limit_val_batches"),
+    *("fast_dev_run", "replace_sampler_ddp", "sync_batchnorm", "benchmark", "deterministic", "plugins"),
+)
+"""Arguments of Lightning's Trainer that its version 1 makes options of. Source: its sources, 1.2 and 1.9."""
+
+
+def _trainer_options(run: Process, event: CallMade) -> object:
+    parser = event.argument("parent_parser", 0)
+    for name in _OF_TRAINERS if isinstance(parser, OptionParser) else ():
+        run.call(parser.member("add_argument"), [f"--{name}"], {"default": None}, event.node)
+    return parser
+
+
 PARSER_MODELS: dict[str, Any] = {
     "argparse.ArgumentParser": _parser_made,
+    "lightning.pytorch.Trainer.add_argparse_args": _trainer_options,
     "argparse.ArgumentParser:": lambda run, args, keywords: OptionParser(run),
     "transformers.HfArgumentParser": _dataclass_parser,
     "@click.option": _option_of_click,

@@ -119,9 +119,11 @@ def _configurations_merged(run: Process, event: CallMade) -> object:
 
 
 def _words_as_configuration(run: Process, event: CallMade) -> object:
-    """The words of the command line as entries: `train.folder=/fsx`."""
-    found = DottedEntries()
-    for word in run.words:
+    """The words of the command line, or of a list, as entries: `train.folder=/fsx`."""
+    found, given = DottedEntries(), event.args[0] if event.args else None
+    if isinstance(given, Symbol):
+        return Symbol(f"{event.name}()", event)
+    for word in map(str, given if isinstance(given, list) else run.words):
         keys, _, value = word.lstrip("-").partition("=")
         put_at(found, keys, value)
     return found
@@ -621,7 +623,9 @@ PYTHON_MODELS: dict[str, Model] = {
     ),
     "._cfg_dict": _itself,
     "omegaconf.OmegaConf.merge": _configurations_merged,
-    "omegaconf.OmegaConf.from_cli": _words_as_configuration,
+    **dict.fromkeys(
+        (f"omegaconf.OmegaConf.{each}" for each in ("from_cli", "from_dotlist")), _words_as_configuration
+    ),
     "omegaconf.OmegaConf.to_container": _as_dictionary,
     "functools.partial": _partial,
     "functools.reduce": _reduced,

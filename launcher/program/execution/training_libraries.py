@@ -112,6 +112,16 @@ def _configured(run: Process, decorator: Symbol, made: object) -> object:
     return Native("main", lambda *_, **__: run.call(made, [Symbol("omegaconf.DictConfig()")], {}, run.at))
 
 
+def _trainer_made(run: Process, event: CallMade) -> object:
+    """Lightning's Trainer with what the command line says, which its other arguments go before."""
+    said = event.argument("args", 0)
+    entries = (
+        {name: each for name, each in said.items() if each is not None} if isinstance(said, dict) else {}
+    )
+    given = {**entries, **{name: each for name, each in event.keywords.items() if name != "args"}}
+    return run.call(Symbol("lightning.pytorch.Trainer"), [], given, event.node)
+
+
 _STARTERS = ("fire.Fire", "typer.run", "tyro.cli", "jsonargparse.CLI", "jsonargparse.auto_cli")
 """What calls a function with the words of the command line."""
 _WRITERS = ("torch.utils.tensorboard", "tensorboardX")
@@ -189,6 +199,7 @@ TRAINING_MODELS: dict[str, Model] = {
     **dict.fromkeys(("torch.multiprocessing.Process", "multiprocessing.Process"), _process_made),
     **dict.fromkeys((*_STARTERS, "accelerate.notebook_launcher"), _run_function),
     "absl.app.run": _main_with_words,
+    "lightning.pytorch.Trainer.from_argparse_args": _trainer_made,
     **{
         f"submitit.{each}Executor().{way}": _submitted
         for each in ("Auto", "Local", "Slurm")

@@ -58,7 +58,7 @@ _LIBRARIES = (
     ),
 )
 """The libraries that make groups, choose devices, and save and load, without a call that is seen."""
-_LOADING_WHEN_ASKED = ("accelerate.", "lightning.fabric.")
+_LOADING_WHEN_ASKED = ("accelerate.", "lightning.")
 """Those of them that load where the program says so."""
 _ENDINGS = ("Trainer", "Engine", "Runner", "Fabric", "Learner", "Accelerator", "State")
 _BEGINNINGS = ("init", "launch", "setup")
@@ -181,6 +181,7 @@ class RankRuns:
             return True
         return any(
             not is_of_a_library(each.name)
+            and not each.name.startswith("lightning.")
             and each.name not in TRAINING_MODELS
             and pattern.search(f"{last_name(each.node.func) or ''} {each.name.rpartition('.')[2]}")
             for run in self.runs

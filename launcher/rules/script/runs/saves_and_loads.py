@@ -244,7 +244,10 @@ def restarts_come_to_a_load(runs: RankRuns) -> Iterator[Finding]:
         else f"no rank comes to anything in this job that loads a checkpoint: {FROM_THE_BEGINNING}"
     )
     assert runs.first is not None
-    trained = next((each for each in runs.first.calls(*TRAINING) if loops_around(each)), None)
+    trained = next(
+        (each for each in runs.first.calls(*TRAINING) if loops_around(each) or each.name.endswith(".fit")),
+        None,
+    )
     if trained is None:
         return
     idle = _idle_loads(runs)

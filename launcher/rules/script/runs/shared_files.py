@@ -90,9 +90,9 @@ def folders_may_be_there_already(runs: RankRuns) -> Iterator[Finding]:
     Bad: `if not os.path.exists(out): os.makedirs(out)` on every rank. Good: `os.makedirs(out,
     exist_ok=True)`. Source: Python's os.makedirs.
     """
-    reported: set[ast.AST] = set()
+    made: dict[ast.Call, CallMade] = {}
     for event, other in _by_both(runs):
-        if event.name not in _MAKERS or event.is_tried or event.node in reported:
+        if event.name not in _MAKERS or event.is_tried or event.node in made:
             continue
         name, place, permits = _MAKERS[event.name]
         path = text_of_path(event.argument(name, place))
@@ -100,18 +100,18 @@ def folders_may_be_there_already(runs: RankRuns) -> Iterator[Finding]:
             continue
         if permits is not None and event.argument("exist_ok", permits) not in (None, False):
             continue
-        if not all(map(_asks_for_file, event.tests)) or _is_made_before(runs, path):
-            continue
-        if _is_at_once(runs, event, other):
-            reported.add(event.node)
-            yield finding_at(
-                training_script.SCRIPT_RAISED,
-                event.node,
-                f"each of the {runs.processes} ranks of a host makes this folder where it is missing: all "
-                "find it missing at the same moment, and all but one end with a FileExistsError",
-                severity=Severity.WARNING,
-                remedy="Pass `exist_ok=True`.",
-            )
+        if all(map(_asks_for_file, event.tests)) and not _is_made_before(runs, path):
+            made |= {event.node: event} if _is_at_once(runs, event, other) else {}
+    for node in [*made][:1]:
+        yield finding_at(
+            training_script.SCRIPT_RAISED,
+            node,
+            f"each of the {runs.processes} ranks of a host makes this folder where it is missing: all "
+            "find it missing at the same moment, and all but one end with a FileExistsError",
+            severity=Severity.WARNING,
+            remedy="Pass `exist_ok=True`.",
+            related=[related_at(each, "so too here") for each in [*made][1:]],
+        )
 
 
 def _by_both(runs: RankRuns) -> Iterator[tuple[CallMade, CallMade]]:
