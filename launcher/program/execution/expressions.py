@@ -47,6 +47,8 @@ _CALCULATED: Mapping[type[ast.operator], Callable[[Any, Any], Any]] = {
 _LONGEST_TEXT = 200
 """Of what `eval` is given, in characters."""
 _LARGEST_POWER = 64
+_MOST_COUNTED = 64
+"""So many numbers of a range are gone through one by one: tables of positions have thousands."""
 _NUMBERS = (bool, int, float)
 _GROWING = frozenset({int, str, bytes, list, tuple, dict, set, frozenset, PurePosixPath})
 """What may grow beyond all bounds."""
@@ -434,7 +436,7 @@ class Expressions(ABC):
         if isinstance(value, Object) and value.kind.find("__iter__") is None:
             return value.kind.is_tuple or self.is_countable(value.native)
         if isinstance(value, range):
-            return len(value) <= MOST_ITEMS
+            return len(value) <= _MOST_COUNTED
         return isinstance(value, str | list | tuple | dict | set | frozenset)
 
     def items_of(self, value: object, node: ast.AST) -> list[Any]:

@@ -105,9 +105,14 @@ class OptionParser:
     def _type(self, kind: Any) -> Any:
         if isinstance(kind, Native):
             return _TYPES.get(kind.name, str)
-        if kind is None or isinstance(kind, Symbol):
+        if kind is None:
             return str
-        return lambda text: self.run.call(kind, [text], {}, self.run.at)
+
+        def converted(text: str) -> object:
+            found = self.run.call(kind, [text], {}, self.run.at)
+            return text if isinstance(kind, Symbol) and isinstance(found, Symbol) else found
+
+        return converted
 
     def _add_argument_group(self, *_: Any, **__: Any) -> object:
         return OptionParser(self.run, self.target.add_argument_group())

@@ -637,3 +637,20 @@ class Closure:
     def is_the_same_everywhere(self) -> bool:
         """Whether all of it is known, and nothing in it can differ between the ranks."""
         return self.is_known and not self.may_differ
+
+
+_LOCKING = ("mkdir", "makedirs", "open", "symlink", "link")
+"""What makes a folder or file that is not there yet, and fails for all but one."""
+
+
+def is_behind_lock(call: ast.Call) -> bool:
+    """Whether a function leaves before a call where it could not make a folder or file, which one alone can:
+    `try: os.mkdir(lock)`, `except FileExistsError: return`."""
+    function = next((each for each in ancestors(call) if isinstance(each, FunctionNode)), None)
+    tries = [each for each in ast.walk(function) if isinstance(each, ast.Try)] if function else []
+    return any(
+        each.lineno < call.lineno
+        and any(isinstance(handler.body[-1], ast.Return | ast.Raise) for handler in each.handlers)
+        and any(isinstance(one, ast.Call) and last_name(one.func) in _LOCKING for one in ast.walk(each))
+        for each in tries
+    )

@@ -21,7 +21,7 @@ from launcher.failure_modes.registry import REGISTRY, finds
 from launcher.frozen import frozen
 from launcher.program.index import Unread
 from launcher.program.objects.nodes import nodes_within
-from launcher.program.program import OLD_ASYNC, Program
+from launcher.program.program import Program
 from launcher.program.ranks.reachability import Known, Reachability, never_runs
 from launcher.rules import training_compiler
 from launcher.rules.script import (
@@ -53,7 +53,7 @@ from launcher.rules.script.data.workers.worker_resources import (
     workers_are_there,
     workers_have_cpus,
 )
-from launcher.rules.script.findings import ScriptSubject, finding_at
+from launcher.rules.script.findings import ScriptSubject
 from launcher.rules.script.runs.collective_order import ORDER_RUN_RULES
 from launcher.rules.script.runs.early_ends import ENDING_RUN_RULES
 from launcher.rules.script.runs.file_reads import files_are_there
@@ -68,6 +68,7 @@ from launcher.rules.script.starts import (
     job_devices,
     launches,
     local_ranks,
+    old_python,
     strategies,
     timeouts,
     topology,
@@ -99,6 +100,7 @@ DATA_RULES = (
 DATA_JOB_RULES = (workers_have_cpus, prefetched_batches_have_memory, channels_are_there)
 
 RULES: tuple[Callable[[Program], Iterator[Finding]], ...] = (
+    old_python.words_are_those_of_python,
     collectives.collectives_are_run_by_every_rank,
     collectives.no_collectives_in_exception_handlers,
     *environment.ENVIRONMENT_RULES,
@@ -130,6 +132,7 @@ RULES: tuple[Callable[[Program], Iterator[Finding]], ...] = (
 )
 
 SINGLE_PROCESS_RULES = (
+    old_python.words_are_those_of_python,
     *command_line.OPTION_RULES,
     state_keys.keys_are_not_cut_by_partition,
     loading.uploads_are_looked_at,
@@ -175,7 +178,6 @@ def check_program(program: Program) -> Iterator[Finding]:
     They come one by one, so that those that are there are kept where a later rule takes too long.
     """
     yield from (unread_finding(each, imported=True) for each in program.unread)
-    yield from words_are_those_of_python(program)
     reach = program.analysis(Reachability)
     is_a_test = _is_a_test(program)
     rules = SINGLE_PROCESS_RULES if reach.is_alone else RULES
@@ -199,8 +201,10 @@ def _is_a_test(program: Program) -> bool:
 
 
 def _is_reached(reach: Reachability, finding: Finding) -> bool:
-    """Whether the program runs what a finding is about."""
+    """Whether the program runs what a finding is about, or can't be read for it."""
     place = finding.location
+    if finding.code == training_script.SCRIPT_RAISED.code:
+        return True
     return place is None or place.line is None or reach.reaches_line(place.file, place.line)
 
 
@@ -253,6 +257,8 @@ def _is_passed_over(program: Program, finding: Finding, known: Known) -> bool:
     line = None if place is None else place.line
     file = next((each for each in program.files if place is not None and str(each.path) == place.file), None)
     if file is None or line is None or finding.severity is Severity.INFO:
+        return False
+    if finding.code == training_script.SCRIPT_RAISED.code:
         return False
     statements = [each for each in nodes_within(file.tree) if isinstance(each, ast.stmt)]
     around = [each for each in statements if each.lineno <= line <= (each.end_lineno or each.lineno)]
@@ -308,30 +314,6 @@ def unread_finding(unread: Unread, *, imported: bool) -> Finding:
     )
 
 
-@finds(Stage.SCRIPT, training_script.SCRIPT_RAISED)
-def words_are_those_of_python(program: Program) -> Iterator[Finding]:
-    """An argument that is called `async`, a word of Python's own since version 3.7.
-
-    Every rank ends with a SyntaxError when it reads the file. The rest of it is judged all the same. A
-    warning in a file that is only imported, as that may be caught.
-
-    Bad: `images.cuda(async=True)`. Good: `images.cuda(non_blocking=True)`.
-
-    Source: "What's New In Python 3.7"; the release notes of torch 0.4.1, which renamed it.
-    """
-    for file in program.files:
-        calls = [each for each in file.calls if any(one.arg == OLD_ASYNC for one in each.keywords)]
-        if calls:
-            yield finding_at(
-                training_script.SCRIPT_RAISED,
-                min(calls, key=lambda each: each.lineno),
-                "`async` is a word of Python since 3.7 and can't name an argument: every rank ends with a "
-                "SyntaxError here",
-                severity=None if file is program.entry else Severity.WARNING,
-                remedy="Write `non_blocking=True`, as torch calls it since 0.4.1.",
-            )
-
-
 # What stands above a rule, taken apart: for the page of the rules, for `launch explain` and for SARIF.
 #
 # A rule's docstring says in this order what it finds, why that matters and where it is silent, then `Bad:`
@@ -358,7 +340,7 @@ def rule_descriptions() -> list[RuleDescription]:
     None under `python -OO`, which leaves docstrings out.
     """
     codes = {each.function: tuple(mode.code for mode in each.modes) for each in registry.REGISTRY}
-    plain: list[Callable[..., Any]] = [*RULES, unread_finding, words_are_those_of_python]
+    plain: list[Callable[..., Any]] = [*RULES, unread_finding]
     every: list[Callable[..., Any]] = [*plain, *JOB_RULES, *RUN_RULES]
     return [_described(rule, codes[rule], with_job=rule not in plain) for rule in every if getdoc(rule)]
 

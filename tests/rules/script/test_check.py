@@ -27,7 +27,6 @@ from launcher.rules.script.check import (
     descriptions_of,
     rule_descriptions,
     unread_finding,
-    words_are_those_of_python,
 )
 from launcher.session.lint_scripts import lint
 from launcher.session.prepare_plan import JobSource, prepare, read_job
@@ -213,8 +212,7 @@ def test_what_a_demo_downloads_by_itself_is_fine(program: ReadProgram) -> None:
 
 
 def test_every_rule_is_described() -> None:
-    others = (unread_finding, words_are_those_of_python)
-    names = [rule.__name__ for rule in (*RULES, *others, *JOB_RULES, *RUN_RULES)]
+    names = [rule.__name__ for rule in (*RULES, unread_finding, *JOB_RULES, *RUN_RULES)]
     assert [each.rule for each in rule_descriptions()] == names
 
 

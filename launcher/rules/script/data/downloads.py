@@ -27,7 +27,7 @@ from launcher.program.process_environment import (
 )
 from launcher.program.program import Program, joining_calls
 from launcher.program.ranks.guards import Guards, branches_leaving_before, is_in_body
-from launcher.program.ranks.participants import Participants
+from launcher.program.ranks.participants import Participants, is_behind_lock
 from launcher.program.ranks.reachability import Reachability
 from launcher.program.ranks.truths import Guard, negate
 from launcher.program.ranks.uniformity import Uniformity
@@ -154,7 +154,7 @@ def one_rank_downloads(program: Program) -> Iterator[Finding]:
     # After a rank has fetched it alone, the others find it there.
     fetched = {name for call, name in found if paths.is_guarded(call)}
     for call, name in found:
-        if name in fetched or _differs(program, call):
+        if name in fetched or _differs(program, call) or is_behind_lock(call):
             continue
         surely = paths.is_run_by_all(call)
         if surely or paths.is_most_likely_run_by_all(call):

@@ -222,15 +222,19 @@ def _is_of_ranks(name: str) -> bool:
 
 
 def _others_wait(program: Program, node: ast.AST, depth: int = 5) -> bool:
-    """Whether the ranks that do not come here may wait in the other arm of a test, or in a context around."""
+    """Whether the ranks that do not come here may wait in the other arm of a test, in a context around, or in
+    the `finally` of a `try`."""
     inner = node
     for outer in ancestors(node):
         if isinstance(outer, ast.With):
             contexts = [each for item in outer.items for each in ast.walk(item.context_expr)]
             if any(isinstance(each, ast.Call) and may_wait(program, each) for each in contexts):
                 return True
-        if isinstance(outer, ast.If) and inner is not outer.test:
-            other = outer.orelse if is_in_body(outer, inner) else outer.body
+        if isinstance(outer, ast.Try) or (isinstance(outer, ast.If) and inner is not outer.test):
+            if isinstance(outer, ast.Try):
+                other = [] if inner in outer.finalbody else outer.finalbody
+            else:
+                other = outer.orelse if is_in_body(outer, inner) else outer.body
             calls = [one for each in other for one in ast.walk(each) if isinstance(one, ast.Call)]
             if any(may_wait(program, each) for each in calls):
                 return True

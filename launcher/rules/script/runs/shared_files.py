@@ -15,6 +15,7 @@ from launcher.program.execution.objects import OWN, CallMade, known_beginning
 from launcher.program.execution.python_library import CODE_FOLDER
 from launcher.program.execution.ranks import RankRun
 from launcher.program.index import ancestors
+from launcher.program.ranks.participants import is_behind_lock
 from launcher.rules.script.data.downloads import DATASETS, FETCHING, short_name
 from launcher.rules.script.findings import finding_at, related_at
 from launcher.rules.script.runs.rank_runs import RankRuns
@@ -39,6 +40,7 @@ _WAITING = re.compile(
 _ORDERING = re.compile(r"lock|first|zero|main|master|primary|leader|rank", re.IGNORECASE)
 """What a context manager or a function is called that may let one rank through before the others."""
 _ASKS_FOR_FILE = re.compile(r"exist|is_?dir|is_?file|listdir|glob|access|missing|FileNotFound", re.IGNORECASE)
+_CATCHING = re.compile(r"\b(FileExistsError|OSError|IOError|EnvironmentError|Exception|BaseException)\b")
 _OF_THE_SERVICE = re.compile(r"/opt/ml(/(checkpoints|model|input(/data)?|output(/data)?|code))?")
 """The folders that are there before a job's ranks start."""
 
@@ -92,7 +94,7 @@ def folders_may_be_there_already(runs: RankRuns) -> Iterator[Finding]:
     """
     made: dict[ast.Call, CallMade] = {}
     for event, other in _by_both(runs):
-        if event.name not in _MAKERS or event.is_tried or event.node in made:
+        if event.name not in _MAKERS or _is_caught(event) or event.node in made:
             continue
         name, place, permits = _MAKERS[event.name]
         path = text_of_path(event.argument(name, place))
@@ -114,6 +116,13 @@ def folders_may_be_there_already(runs: RankRuns) -> Iterator[Finding]:
         )
 
 
+def _is_caught(event: CallMade) -> bool:
+    """Whether a `try` around a call, or around one that leads to it, catches a FileExistsError."""
+    outers = [outer for call in (event.node, *event.callers) for outer in ancestors(call)]
+    handlers = [each for one in outers if isinstance(one, ast.Try) for each in one.handlers]
+    return any(each.type is None or _CATCHING.search(ast.unparse(each.type)) for each in handlers)
+
+
 def _by_both(runs: RankRuns) -> Iterator[tuple[CallMade, CallMade]]:
     """The calls that rank 0 and its neighbour on the same host both make, in order, each with the other's."""
     first, neighbour = runs.first, runs.neighbour
@@ -133,6 +142,8 @@ def _is_at_once(runs: RankRuns, event: CallMade, other: CallMade) -> bool:
     first, a lock, or a context manager for one rank."""
     first, neighbour = runs.first, runs.neighbour
     if first is None or neighbour is None or _waits(first, event) != _waits(neighbour, other):
+        return False
+    if is_behind_lock(event.node):
         return False
     around = [outer for call in (event.node, *event.callers) for outer in ancestors(call)]
     entered = [item.context_expr for each in around if isinstance(each, ast.With) for item in each.items]
