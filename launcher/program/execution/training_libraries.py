@@ -97,11 +97,6 @@ def _main_with_words(run: Process, event: CallMade) -> object:
     return run.call(event.args[0] if event.args else None, [["train.py", *run.words]], {}, event.node)
 
 
-def _configured(run: Process, decorator: Symbol, made: object) -> object:
-    """Hydra's function, which gets a configuration that is composed elsewhere."""
-    return Native("main", lambda *_, **__: run.call(made, [Symbol("omegaconf.DictConfig()")], {}, run.at))
-
-
 _STARTERS = ("fire.Fire", "typer.run", "tyro.cli", "jsonargparse.CLI", "jsonargparse.auto_cli")
 """What calls a function with the words of the command line."""
 _WRITERS = ("torch.utils.tensorboard", "tensorboardX")
@@ -179,7 +174,6 @@ TRAINING_MODELS: dict[str, Model] = {
     **dict.fromkeys(("torch.multiprocessing.Process", "multiprocessing.Process"), _process_made),
     **dict.fromkeys((*_STARTERS, "accelerate.notebook_launcher"), _run_function),
     "absl.app.run": _main_with_words,
-    "@hydra.main": _configured,
     "timm.utils.get_outdir": joined_path,
     **dict.fromkeys(
         (f"{each}.SummaryWriter().{name}=" for each in _WRITERS for name in ("log_dir", "logdir")),

@@ -65,6 +65,7 @@ _ROOT = re.compile(
 """What programs call the whole of their configuration."""
 _FILLED_IN = re.compile(rb"\{\{[^{}\n]{0,200}\}\}")
 """A place of a template, which the program fills in before it reads the document."""
+_PACKAGE = re.compile(r"#\s*@package\s+([\w.]+)")
 _HERE = re.compile(r"\$\{([\w.]{1,100})\}")
 
 _MOST_REFERENCES = 5
@@ -100,6 +101,7 @@ class ConfigurationFiles:
         """Of a program, whose root is the folder of the code."""
         self._program = program
         self._read: dict[Path, tuple[Entry, ...]] = {}
+        self._packaged: dict[str, tuple[dict[str, Any], str | None] | None] = {}
         self._roots = tuple(dict.fromkeys((Path(program.root), program.entry.path.parent)))
 
     @cached_property
@@ -148,6 +150,14 @@ class ConfigurationFiles:
         found = [each for one in folders if one.is_dir() for each in sorted(one.iterdir())]
         chosen = [each for each in found if each.suffix in _ENDINGS[:3] and each.name not in _OF_TOOLS]
         return _parsed(chosen[0]) if len(chosen) == 1 else None
+
+    def packaged(self, name: str) -> tuple[dict[str, Any], str | None] | None:
+        """The plain values of a file of hydra's, none where it is empty, with the package that its first line
+        says; None where there is no such file, or one that is not to be read."""
+        if name not in self._packaged:
+            path = self._file(name)
+            self._packaged[name] = None if path is None else _packaged(path)
+        return self._packaged[name]
 
     def texts_of(self, name: str) -> Iterator[tuple[str, Location]]:
         """The texts that a file holds which a program reads by its name, each with its place."""
@@ -430,6 +440,18 @@ def _parsed(path: Path, keeps_case: bool = False) -> Any:
     except (OSError, ValueError, RecursionError):
         return None
     return _plain(_FILLED_IN.sub(b"${of_a_template}", raw), str(path))
+
+
+def _packaged(path: Path) -> tuple[dict[str, Any], str | None] | None:
+    try:
+        lines = read_regular(path, _LARGEST_FILE).decode("utf-8", "replace").splitlines()
+    except (OSError, ValueError):
+        return None
+    said = (_PACKAGE.match(line.strip()) for line in lines if line.strip())
+    package = next(said, None)
+    is_empty = not any(line.strip() and line.strip()[0] != "#" and line.strip() != "---" for line in lines)
+    values = {} if is_empty else _parsed(path)
+    return (values, package[1] if package else None) if isinstance(values, dict) else None
 
 
 def _literals(raw: bytes) -> dict[str, Any] | None:
