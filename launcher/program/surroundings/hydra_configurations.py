@@ -36,6 +36,15 @@ ReadFile = Callable[[str], ConfigFile | None]
 """A file by its name below the folder of the configuration, without ending; None where there is none."""
 
 
+_PACKAGE = re.compile(r"\s*#\s*@package\s+([\w.]+)")
+
+
+def package_said(lines: Iterable[str]) -> str | None:
+    """The package that the first line of a file says that is not empty."""
+    said = next((_PACKAGE.match(line) for line in lines if line.strip()), None)
+    return said[1] if said else None
+
+
 class NotComposed(Exception):
     """Hydra refuses this, or finds a part of it where nobody here can look."""
 
@@ -55,6 +64,30 @@ def compose(
     return found
 
 
+@dataclass(frozen=True)
+class Outline:
+    """A configuration as far as its files are there: its values, `unknown` where nobody can tell them, the
+    choices of its own list of defaults, and whether no file is lacking."""
+
+    values: dict[str, Any]
+    choices: dict[str, Any]
+    unknown: object
+    is_whole: bool
+
+
+def outline(name: str, read: ReadFile) -> Outline | None:
+    """The configuration of a name without any words; None where there is no such file."""
+    first, unknown = read(name), object()
+    if first is None:
+        return None
+    trees = [_DefaultsTree(read, version, _NEW_ORDER, absent=[]) for version in (_NEW_ORDER, _OLD_ORDER)]
+    new, old = (_put_together(tree.parts(_Default(None, name), 0)) for tree in trees)
+    listed = [each for each in _listed(first.values) if each.group and not each.is_override]
+    choices = {each.key: trees[0].chosen.get(each.key, each.value) for each in listed}
+    own = {key: value for key, value in choices.items() if key.split("/")[0] != "hydra"}
+    return Outline(_agreed(new, old, unknown), own, unknown, not trees[0].absent)
+
+
 def _composed(
     name: str | None,
     read: ReadFile,
@@ -68,13 +101,18 @@ def _composed(
     groups = {each.group.strip("/") for each in entries if each.group}
     others = [word for word in words if not made.takes(word, groups)]
     parts = made.parts(_Default(None, name), 0) if name is not None else []
+    found = _put_together(parts)
+    for word in others:
+        _set(found, word)
+    return found
+
+
+def _put_together(parts: Iterable[Part]) -> dict[str, Any]:
     found: dict[str, Any] = {}
     for values, package in parts:
         for key in reversed(package.split(".") if package else ()):
             values = {key: values}
         merge_entries(found, values)
-    for word in others:
-        _set(found, word)
     return found
 
 
@@ -286,6 +324,8 @@ class _DefaultsTree:
     added: list[_Default] = field(default_factory=list)
     known: dict[str, Any] = field(default_factory=dict)
     files: int = 0
+    absent: list[str] | None = None
+    """The files that are not there, where the others are put together without them."""
 
     def takes(self, word: _Override, groups: set[str]) -> bool:
         """Whether a word chooses the option of a group, which is then kept."""
@@ -321,12 +361,10 @@ class _DefaultsTree:
             self.known[entry.key] = entry.value
         self.files += 1
         if depth > _DEEPEST or self.files > _MOST_FILES or entry.path.endswith(MISSING):
-            raise NotComposed(entry.path)
+            return self._without(entry)
         file = self.read(entry.path)
         if file is None:
-            if entry.is_optional:
-                return []
-            raise NotComposed(entry.path)
+            return [] if entry.is_optional else self._without(entry)
         entry = replace(entry, header=self._header(file, entry))
         own: Part = ({key: each for key, each in file.values.items() if key != "defaults"}, entry.package())
         listed = _listed(file.values)
@@ -355,6 +393,12 @@ class _DefaultsTree:
             for part in (self._parts_named(each, depth) if isinstance(each, _Default) else each)
         ]
 
+    def _without(self, entry: _Default) -> list[Part]:
+        if self.absent is None:
+            raise NotComposed(entry.path)
+        self.absent.append(entry.path)
+        return []
+
     def _parts_of(self, entry: _Default, depth: int) -> list[Part] | _Default:
         """Those of an entry of a list; the entry where it is named by the choices of others."""
         if entry.group is not None and entry.key in self.chosen:
@@ -370,16 +414,14 @@ class _DefaultsTree:
         """Those of an entry such as `data_model: ${data}_${model}`."""
 
         def choice(found: re.Match[str]) -> str:
-            name = re.sub(r"^defaults\.\d+\.", "", found[1])
-            if not isinstance(self.known.get(name), str):
-                raise NotComposed(entry.path)
-            return str(self.known[name])
+            known = self.known.get(re.sub(r"^defaults\.\d+\.", "", found[1]))
+            return known if isinstance(known, str) else found[0]
 
         entry.value = re.sub(r"\$\{([^${}]*)\}", choice, str(entry.value))
-        return self.parts(entry, depth + 1)
+        return self._without(entry) if "${" in entry.value else self.parts(entry, depth + 1)
 
     def _header(self, file: ConfigFile, entry: _Default) -> str | None:
-        """The package that a file gives itself, from the top; until 1.0 the top itself where it says none, and
+        """The package that a file gives itself, from the top; in 1.0 the top itself where it says none, and
         before that always."""
         if self.packages_as < _OLD_ORDER:
             return _GLOBAL
@@ -405,9 +447,9 @@ def merge_entries(into: dict[str, Any], other: Mapping[str, Any]) -> None:
             into[key] = list(value) if isinstance(value, list) else value
 
 
-def _agreed(one: Any, other: Any) -> Any:
-    """What two configurations have in common, open where they differ."""
+def _agreed(one: Any, other: Any, unknown: object = MISSING) -> Any:
+    """What two configurations have in common, unknown where they differ."""
     if isinstance(one, dict) and isinstance(other, dict):
         keys: Iterable[str] = dict.fromkeys([*one, *other])
-        return {key: _agreed(one.get(key, MISSING), other.get(key, MISSING)) for key in keys}
-    return one if one is other or (type(one) is type(other) and one == other) else MISSING
+        return {key: _agreed(one.get(key, unknown), other.get(key, unknown), unknown) for key in keys}
+    return one if one is other or (type(one) is type(other) and one == other) else unknown

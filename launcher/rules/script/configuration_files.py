@@ -25,6 +25,7 @@ from launcher.program.dataflow import argument_of, constant_argument, origins
 from launcher.program.index import file_of, last_name
 from launcher.program.objects.nodes import nodes_within
 from launcher.program.program import NOT_LOOKED_INTO, Program
+from launcher.program.surroundings.hydra_configurations import package_said
 from launcher.program.values import Constant, like
 from launcher.text.regular_files import read_regular
 
@@ -65,7 +66,6 @@ _ROOT = re.compile(
 """What programs call the whole of their configuration."""
 _FILLED_IN = re.compile(rb"\{\{[^{}\n]{0,200}\}\}")
 """A place of a template, which the program fills in before it reads the document."""
-_PACKAGE = re.compile(r"#\s*@package\s+([\w.]+)")
 _HERE = re.compile(r"\$\{([\w.]{1,100})\}")
 
 _MOST_REFERENCES = 5
@@ -447,11 +447,9 @@ def _packaged(path: Path) -> tuple[dict[str, Any], str | None] | None:
         lines = read_regular(path, _LARGEST_FILE).decode("utf-8", "replace").splitlines()
     except (OSError, ValueError):
         return None
-    said = (_PACKAGE.match(line.strip()) for line in lines if line.strip())
-    package = next(said, None)
     is_empty = not any(line.strip() and line.strip()[0] != "#" and line.strip() != "---" for line in lines)
     values = {} if is_empty else _parsed(path)
-    return (values, package[1] if package else None) if isinstance(values, dict) else None
+    return (values, package_said(lines)) if isinstance(values, dict) else None
 
 
 def _literals(raw: bytes) -> dict[str, Any] | None:
