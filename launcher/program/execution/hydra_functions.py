@@ -23,6 +23,7 @@ from launcher.program.execution.objects import (
     Function,
     Native,
     Object,
+    OutOfSteps,
     Symbol,
     bounded,
     is_known,
@@ -60,18 +61,22 @@ def _files(run: Process, folders: Sequence[str], name: str) -> ConfigFile | None
             for whole in (f"{inside}.yaml", f"{inside}.yml"):
                 found = run.packaged(whole)
                 if found is not None:
-                    run.read_documents.append(whole)
-                    return ConfigFile(_as_read(found[0]), found[1])
+                    if whole not in run.read_documents:
+                        run.read_documents.append(whole)
+                    return ConfigFile(_as_read(run, found[0]), found[1])
     stored = run.stored.get(name)
     return stored if isinstance(stored, ConfigFile) else None
 
 
-def _as_read(value: Any) -> Any:
-    """Plain values as OmegaConf reads them; open what it may take for something else."""
+def _as_read(run: Process, value: Any) -> Any:
+    """Plain values as OmegaConf reads them, each one a step; open what it may take for something else."""
+    run.steps += 1
+    if run.steps > run.most_steps:
+        raise OutOfSteps
     if isinstance(value, dict):
-        return {key: _as_read(each) for key, each in value.items()}
+        return {key: _as_read(run, each) for key, each in value.items()}
     if isinstance(value, list):
-        return [_as_read(each) for each in value]
+        return [_as_read(run, each) for each in value]
     if isinstance(value, str) and _UNDERSCORED.fullmatch(value):
         return int(value)
     return Symbol() if isinstance(value, str) and _SWITCHES.fullmatch(value) else value
@@ -248,6 +253,7 @@ class _Interpolations:
     def __init__(self, run: Process, entries: Mapping[str, Any], settings: Mapping[str, Any]) -> None:
         """Of the entries of a program, and hydra's own."""
         self.run, self.entries, self.settings = run, entries, settings
+        self.all = {**entries, "hydra": settings}
         self.left = _MOST_VALUES
 
     def whole(self) -> object:
@@ -299,7 +305,7 @@ class _Interpolations:
 
     def _entry(self, keys: tuple[str, ...], depth: int) -> Any:
         """The entry at a place."""
-        inner: Any = {**self.entries, "hydra": self.settings}
+        inner: Any = self.all
         for number, key in enumerate(keys):
             if isinstance(inner, str):
                 inner = self.value(inner, keys[:number], depth - 1)

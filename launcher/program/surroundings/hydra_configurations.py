@@ -19,6 +19,8 @@ MISSING = "???"
 _MOST_FILES = 200
 """Of one configuration, each as often as it is named."""
 _DEEPEST = 16
+_LONGEST = 10_000
+"""Of the value of a word, in characters."""
 _SELF, _GLOBAL, _HERE = "_self_", "_global_", "_here_"
 _NEW_ORDER, _OLD_ORDER = (1, 1), (1, 0)
 """From which version on a file holds before those of its list; the last one in which it does not."""
@@ -125,7 +127,7 @@ _INTEGER = re.compile(rf"[-+]?{_WHOLE}")
 _POINTED = rf"(?:{_WHOLE}\.|{_WHOLE}?\.\d(?:_?\d)*)"
 _FLOAT = re.compile(rf"[-+]?(?:{_POINTED}|(?:{_WHOLE}|{_POINTED})e[-+]?\d(?:_?\d)*|inf|nan)", re.IGNORECASE)
 _CALL = re.compile(r"\w+\(.*\)", re.DOTALL)
-_SETTINGS = ("hydra.", "hydra/")
+_OF_HYDRA = "hydra/"
 
 
 @dataclass(frozen=True)
@@ -151,7 +153,7 @@ def value_of_word(text: str) -> Any:
     """What hydra's grammar reads in a value: a number, a switch, a text, a list or a dictionary of them;
     `???` for what it calculates or goes through."""
     text = text.strip(" \t")
-    parts = _parts(text)
+    parts = _parts(text) if len(text) <= _LONGEST else None
     if parts is None or len(parts) > 1 or _CALL.fullmatch(text):
         return MISSING
     if text[:1] + text[-1:] == "[]":
@@ -329,7 +331,7 @@ class _DefaultsTree:
 
     def takes(self, word: _Override, groups: set[str]) -> bool:
         """Whether a word chooses the option of a group, which is then kept."""
-        if word.key.startswith(_SETTINGS[1]):
+        if word.key.startswith(_OF_HYDRA):
             return True
         group, package = _split_place(word.key)
         options = word.value if isinstance(word.value, list) else [word.value]

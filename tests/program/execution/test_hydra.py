@@ -397,3 +397,16 @@ def test_a_hostile_configuration_ends(program: ReadProgram, name: str) -> None:
     run = run_of(program, text, HOSTILE[name], ["a.b.c.d=1", "~x.y", "=", "+=1", "a[0]=1", "b=" + "[{" * 300])
     assert given(run) == [1]
     assert run.is_whole
+
+
+def test_a_program_that_composes_without_end_has_too_many_steps(program: ReadProgram) -> None:
+    text = """
+    hydra.initialize(config_path="conf", version_base=None)
+    for a in range(3):
+        for b in [*"abcdefghijklmnopqrstuvwxyz"]:
+            for c in [*"abcdefghijklmnopqrstuvwxyz"]:
+                hydra.compose("config")
+    """
+    large = "\n".join(f"k{number}: {number}" for number in range(2000))
+    files = {"config": f"defaults: [{', '.join(['a'] * 100)}]\n", "a": large}
+    assert not run_of(program, text, files).is_whole
