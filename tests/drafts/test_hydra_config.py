@@ -78,7 +78,7 @@ def test_a_configuration_says_whether_it_is_whole() -> None:
 
 
 def test_a_package_may_be_that_of_the_list_in_which_it_stands() -> None:
-    inner = {"model__a": "defaults: [base@_here_, act@_here_.act: b]\n", "model__base": "width: 1\n"}
+    inner = {"model__a": "defaults: [base@_here_, act@act: b]\n", "model__base": "width: 1\n"}
     found = values(config="defaults: [model: a]\n", **inner, model__act__b="name: relu\n")
     assert found == {"model.width": "1", "model.act.name": "relu"}
 
@@ -93,17 +93,25 @@ def test_a_package_may_be_that_of_the_list_in_which_it_stands() -> None:
             "run__x": "# @package _global_\ndefaults: [override /model: b]\n",
         },
         {"config": "defaults: [model: '${kind}']\n", "model__a": "width: 1\n"},
-        {"config": "defaults: [model: a]\n", "model__a": "defaults: [/act/b]\n", "act__b": "width: 1\n"},
     ],
-    ids=[
-        "no order is said",
-        "another file changes the choice",
-        "a choice by a value",
-        "a group from the top",
-    ],
+    ids=["no order is said", "another file changes the choice", "a choice by a value"],
 )
-def test_what_more_than_the_lists_decides_is_left_out(files: dict[str, str]) -> None:
+def test_what_is_not_there_or_differs_between_versions_is_left_out(files: dict[str, str]) -> None:
     assert values(**files) == {}
+
+
+def test_choices_of_other_files_and_groups_from_the_top_are_followed() -> None:
+    files = {
+        "config": "defaults: [model: a, run: x]\n",
+        "model__a": "width: 1\n",
+        "model__b": "defaults: [/act/c, _self_]\nwidth: 2\n",
+        "act__c": "slope: 3\n",
+        "run__x": "# @package _global_\ndefaults: [override /model: b]\n",
+    }
+    made = composed(**files)
+    assert made is not None
+    assert made.values == {"model.act.slope": "3", "model.width": "2"}
+    assert made.choices == {"model": "b", "run": "x"}
 
 
 def test_what_has_no_value_is_required() -> None:

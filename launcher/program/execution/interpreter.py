@@ -36,12 +36,11 @@ from launcher.program.execution.objects import (
     bounded,
     is_known,
 )
-from launcher.program.execution.process import Process
+from launcher.program.execution.process import CODE_FOLDER, Packaged, Process
 from launcher.program.execution.python_functions import python_names
-from launcher.program.execution.python_library import CODE_FOLDER
 from launcher.program.execution.statements import record_fields
 from launcher.program.execution.written_trees import WrittenTrees, place_of
-from launcher.program.index import FileIndex, absolute_module_name, is_package
+from launcher.program.index import FileIndex, absolute_module_name, file_of, is_package
 from launcher.program.program import Program
 from launcher.program.values import canonical_name
 
@@ -62,9 +61,11 @@ class ProgramRun(Process):
         models: Mapping[str, Callable[..., object]],
         world: RankWorld,
         documents: Callable[[str | None], Any],
+        packaged: Packaged,
     ) -> None:
-        """As one rank of a world. `documents` reads configuration files of the program by their names."""
-        super().__init__(world, documents)
+        """As one rank of a world. `documents` reads configuration files of the program by their names,
+        `packaged` those of hydra."""
+        super().__init__(world, documents, packaged)
         self.program, self.models = program, models
         self.python = python_names(self)
         self._put_back: set[str] = set()
@@ -92,10 +93,17 @@ class ProgramRun(Process):
     def _run_module(self, name: str, file: FileIndex, *, is_main: bool = False) -> Module:
         scope = RunScope(file, None)
         module = self._modules[name] = Module(name, scope)
-        path = f"{CODE_FOLDER}/{os.path.relpath(file.path, self.program.root)}"
-        scope.variables |= {"__name__": "__main__" if is_main else name, "__file__": path, "__doc__": None}
+        written = {"__name__": "__main__" if is_main else name, "__file__": self._path(file), "__doc__": None}
+        scope.variables |= written
         self.run(self._trees.body(file), scope)
         return module
+
+    def _path(self, file: FileIndex) -> str:
+        return f"{CODE_FOLDER}/{os.path.relpath(file.path, self.program.root)}"
+
+    def path_of(self, node: ast.AST) -> str:
+        """The path of the file in which something stands, in the job."""
+        return self._path(file_of(place_of(node)))
 
     def module(self, name: str) -> Module | None:
         """A module of the program, run when it is first imported; a folder has no scope."""

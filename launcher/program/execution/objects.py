@@ -105,6 +105,8 @@ class CallMade:
     """In how many turns of a loop it is made once, by a test of a counter; 0 where no such test is around."""
     turns: int = 0
     """How many turns the innermost loop around it makes; 0 where nobody counts them."""
+    folder: str = ""
+    """The folder in which the process runs, of which relative paths are taken."""
 
     @property
     def is_sure(self) -> bool:

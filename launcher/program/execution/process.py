@@ -20,14 +20,24 @@ from launcher.program.execution.objects import (
 )
 from launcher.program.execution.statements import Statements
 
+CODE_FOLDER = "/opt/ml/code"
+"""Where a job's code lies, and where it is started."""
+Packaged = Callable[[str], tuple[dict[str, Any], str | None] | None]
+"""What a file of hydra's holds, with the package that its first line says; None where there is none."""
+
 
 class Process(Statements):
     """One of the ranks of a job: who it is, what it is told, and what it has made of itself."""
 
-    def __init__(self, world: RankWorld, documents: Callable[[str | None], Any]) -> None:
-        """As one rank of a world. `documents` reads configuration files of the program by their names."""
+    def __init__(self, world: RankWorld, documents: Callable[[str | None], Any], packaged: Packaged) -> None:
+        """As one rank of a world. `documents` reads configuration files of the program by their names,
+        `packaged` those of hydra."""
         super().__init__()
-        self.world, self.documents = world, documents
+        self.world, self.documents, self.packaged = world, documents, packaged
+        self.folder = CODE_FOLDER
+        """The folder in which it runs, open or with an open part where nobody knows its name."""
+        self.stored: dict[str, Any] = {}
+        """The configurations that the program gives hydra by their names, and by none where its files are."""
         self.words = world.words
         self.environ = Environ(world.environment)
         self.group: CallMade | None = None
@@ -48,6 +58,10 @@ class Process(Statements):
     @abstractmethod
     def module(self, name: str) -> Module | None:
         """A module of the program, run when it is first imported."""
+
+    @abstractmethod
+    def path_of(self, node: ast.AST) -> str:
+        """The path of the file in which something stands, in the job."""
 
     @abstractmethod
     def imported(self, name: str, node: ast.AST) -> object:
@@ -88,6 +102,7 @@ class Process(Statements):
             self.tries > 0,
             self.period,
             self.turns,
+            self.folder,
         )
         self.events.append(made)
         return made

@@ -33,7 +33,7 @@ from launcher.program.execution.objects import (
     is_known,
     text_of,
 )
-from launcher.program.execution.process import Process
+from launcher.program.execution.process import CODE_FOLDER, Process
 from launcher.program.execution.python_functions import (
     dictionary_of,
     end_of_process,
@@ -43,8 +43,6 @@ from launcher.program.execution.python_functions import (
 )
 
 Model = Callable[..., Any]
-CODE_FOLDER = "/opt/ml/code"
-"""Where a job's code lies, and where it is started."""
 
 
 def document_of(run: Process, name: object) -> Any:
@@ -382,8 +380,18 @@ def _is_there(run: Process, event: CallMade) -> object:
     return False if given == "" else Symbol()
 
 
-def _absolute(text: str) -> str:
-    return posixpath.normpath(posixpath.join(CODE_FOLDER, text))
+def _absolute(run: Process, text: str) -> str:
+    return posixpath.normpath(posixpath.join(run.folder, text))
+
+
+def _absolute_path(run: Process, event: CallMade) -> object:
+    return _by_path(lambda text: _absolute(run, text))(run, event)
+
+
+def _folder_changed(run: Process, event: CallMade) -> object:
+    given = event.argument("path", 0)
+    run.folder = OPEN if isinstance(given, Symbol) else _absolute(run, text_of(given))
+    return None
 
 
 def _path_made(run: Process, event: CallMade) -> object:
@@ -420,7 +428,7 @@ def _path_method(run: Process, owner: PurePosixPath, name: str, args: tuple[Any,
         case "with_suffix" | "with_name":
             return getattr(owner, name)(*texts)
         case "resolve" | "absolute":
-            return PurePosixPath(_absolute(str(owner)))
+            return PurePosixPath(_absolute(run, str(owner)))
         case "expanduser":
             return PurePosixPath(_home(str(owner)))
         case "as_posix":
@@ -590,20 +598,22 @@ PYTHON_MODELS: dict[str, Model] = {
     **dict.fromkeys(("os.path.join", "blobfile.join"), joined_path),
     "os.path.basename": _by_path(posixpath.basename),
     "os.path.dirname": _by_path(posixpath.dirname),
-    "os.path.abspath": _by_path(_absolute),
-    "os.path.realpath": _by_path(_absolute),
+    **dict.fromkeys(("os.path.abspath", "os.path.realpath"), _absolute_path),
     "os.path.normpath": _by_path(posixpath.normpath),
-    "os.path.relpath": _by_path(lambda text: posixpath.relpath(_absolute(text), CODE_FOLDER)),
+    "os.path.relpath": lambda run, event: _by_path(
+        lambda text: posixpath.relpath(_absolute(run, text), run.folder)
+    )(run, event),
     "os.path.expanduser": _by_path(_home),
     "os.path.splitext": _by_path(lambda text: posixpath.splitext(text)),
     "os.path.isabs": _by_path(posixpath.isabs),
     "os.path.exists": _is_there,
     "os.path.isfile": _is_there,
     "os.path.isdir": _is_there,
-    "os.getcwd": lambda run, event: CODE_FOLDER,
+    "os.getcwd": lambda run, event: run.folder,
+    "os.chdir": _folder_changed,
     "pathlib.Path": _path_made,
     "pathlib.PurePath": _path_made,
-    "pathlib.Path.cwd": lambda run, event: PurePosixPath(CODE_FOLDER),
+    "pathlib.Path.cwd": lambda run, event: PurePosixPath(run.folder),
     "pathlib.Path.home": lambda run, event: PurePosixPath("/root"),
     "sys.argv=": lambda run, owner: ["train.py", *run.words],
     "tempfile.gettempdir": lambda run, event: "/tmp",

@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from launcher.program.execution.hydra_functions import HYDRA_MODELS
 from launcher.program.execution.interpreter import ProgramRun
 from launcher.program.execution.objects import (
     CallMade,
@@ -20,13 +21,14 @@ from launcher.program.execution.objects import (
     TurnEnded,
 )
 from launcher.program.execution.option_parsers import PARSER_MODELS
+from launcher.program.execution.process import Packaged
 from launcher.program.execution.python_library import PYTHON_MODELS
 from launcher.program.execution.training_libraries import TRAINING_MODELS
 from launcher.program.execution.written_trees import place_of
 from launcher.program.program import Program
 from launcher.program.values import LIBRARY_TABLES
 
-_MODELS = {**PYTHON_MODELS, **PARSER_MODELS, **TRAINING_MODELS}
+_MODELS = {**PYTHON_MODELS, **PARSER_MODELS, **TRAINING_MODELS, **HYDRA_MODELS}
 
 
 @dataclass(eq=False)
@@ -64,10 +66,14 @@ class RankRun:
 
 
 def run_rank(
-    program: Program, world: RankWorld, documents: Callable[[str | None], Any] = lambda name: None
+    program: Program,
+    world: RankWorld,
+    documents: Callable[[str | None], Any] = lambda name: None,
+    packaged: Packaged = lambda name: None,
 ) -> RankRun:
-    """Run a program as one rank. `documents` reads its configuration files, each by its name."""
-    run = ProgramRun(program, _MODELS, world, documents)
+    """Run a program as one rank. `documents` reads its configuration files, each by its name, and `packaged`
+    those of hydra."""
+    run = ProgramRun(program, _MODELS, world, documents, packaged)
     run.watched = LIBRARY_TABLES["removed_names"]
     whole, ended_by = True, None
     try:

@@ -107,11 +107,6 @@ def _main_with_words(run: Process, event: CallMade) -> object:
     return run.call(event.args[0] if event.args else None, [["train.py", *run.words]], {}, event.node)
 
 
-def _configured(run: Process, decorator: Symbol, made: object) -> object:
-    """Hydra's function, which gets a configuration that is composed elsewhere."""
-    return Native("main", lambda *_, **__: run.call(made, [Symbol("omegaconf.DictConfig()")], {}, run.at))
-
-
 def _trainer_made(run: Process, event: CallMade) -> object:
     """Lightning's Trainer with what the command line says, which its other arguments go before."""
     said = event.argument("args", 0)
@@ -205,7 +200,6 @@ TRAINING_MODELS: dict[str, Model] = {
         for each in ("Auto", "Local", "Slurm")
         for way in ("submit", "map_array")
     },
-    "@hydra.main": _configured,
     "timm.utils.get_outdir": joined_path,
     **dict.fromkeys(
         (f"{each}.SummaryWriter().{name}=" for each in _WRITERS for name in ("log_dir", "logdir")),

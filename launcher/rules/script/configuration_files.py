@@ -25,6 +25,7 @@ from launcher.program.dataflow import argument_of, constant_argument, origins
 from launcher.program.index import file_of, last_name
 from launcher.program.objects.nodes import nodes_within
 from launcher.program.program import NOT_LOOKED_INTO, Program
+from launcher.program.surroundings.hydra_configurations import package_said
 from launcher.program.values import Constant, like
 from launcher.text.regular_files import read_regular
 
@@ -100,6 +101,7 @@ class ConfigurationFiles:
         """Of a program, whose root is the folder of the code."""
         self._program = program
         self._read: dict[Path, tuple[Entry, ...]] = {}
+        self._packaged: dict[str, tuple[dict[str, Any], str | None] | None] = {}
         self._roots = tuple(dict.fromkeys((Path(program.root), program.entry.path.parent)))
 
     @cached_property
@@ -148,6 +150,14 @@ class ConfigurationFiles:
         found = [each for one in folders if one.is_dir() for each in sorted(one.iterdir())]
         chosen = [each for each in found if each.suffix in _ENDINGS[:3] and each.name not in _OF_TOOLS]
         return _parsed(chosen[0]) if len(chosen) == 1 else None
+
+    def packaged(self, name: str) -> tuple[dict[str, Any], str | None] | None:
+        """The plain values of a file of hydra's, none where it is empty, with the package that its first line
+        says; None where there is no such file, or one that is not to be read."""
+        if name not in self._packaged:
+            path = self._file(name)
+            self._packaged[name] = None if path is None else _packaged(path)
+        return self._packaged[name]
 
     def texts_of(self, name: str) -> Iterator[tuple[str, Location]]:
         """The texts that a file holds which a program reads by its name, each with its place."""
@@ -431,6 +441,16 @@ def _parsed(path: Path, keeps_case: bool = False) -> Any:
     except (OSError, ValueError, RecursionError):
         return None
     return _plain(_FILLED_IN.sub(b"${of_a_template}", raw), str(path))
+
+
+def _packaged(path: Path) -> tuple[dict[str, Any], str | None] | None:
+    try:
+        lines = read_regular(path, _LARGEST_FILE).decode("utf-8", "replace").splitlines()
+    except (OSError, ValueError):
+        return None
+    is_empty = not any(line.strip() and line.strip()[0] != "#" and line.strip() != "---" for line in lines)
+    values = {} if is_empty else _parsed(path)
+    return (values, package_said(lines)) if isinstance(values, dict) else None
 
 
 def _python_values(raw: bytes, path: Path, depth: int = 4) -> dict[str, Any] | None:

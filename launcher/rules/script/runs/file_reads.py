@@ -10,8 +10,8 @@ from pathlib import Path
 from launcher.failure_modes import data, training_script
 from launcher.failure_modes.model import Finding, Stage
 from launcher.failure_modes.registry import finds
-from launcher.program.execution.objects import CallMade, OpenedFile, is_known, known_beginning
-from launcher.program.execution.python_library import CODE_FOLDER
+from launcher.program.execution.objects import OPEN, OWN, CallMade, OpenedFile, is_known, known_beginning
+from launcher.program.execution.process import CODE_FOLDER
 from launcher.program.index import last_name
 from launcher.rules.script.findings import finding_at
 from launcher.rules.script.runs.rank_runs import RankRuns, settings_of
@@ -55,6 +55,10 @@ _OF_THE_IMAGE = re.compile(
     r"/(opt|fsx|efs|tmp|dev|proc|sys|etc|usr|bin|lib|lib64|var|root|run|boot|sbin|srv|s3)(/|$)"
 )
 """The folders at the top that an image or the service may fill, and mounts."""
+_OF_HYDRA = (
+    "Hydra runs the program in a new folder: read the file from a channel, give its path to "
+    "hydra.utils.to_absolute_path, or let the program stay where it is started (hydra.job.chdir=false)."
+)
 _OF_THE_SERVICE = re.compile(r"/opt/ml/(input|model|output|checkpoints|processing|config)(/|$)")
 
 
@@ -80,7 +84,7 @@ def files_are_there(runs: RankRuns) -> Iterator[Finding]:
         path = text_of_path(event.argument(*_READERS[event.name]))
         if path is None or (event.name == "builtins.open" and not str(event.args[1]).startswith("r")):
             continue
-        there = _needed_path(path)
+        there = _needed_path(path, event.folder)
         folder = there and posixpath.dirname(there)
         if there is None or not reported.isdisjoint((there, event.node, folder)) or _is_there(runs, there):
             continue
@@ -94,15 +98,17 @@ def files_are_there(runs: RankRuns) -> Iterator[Finding]:
             event.node,
             f"`{_shown(there)}` is neither in the source folder nor in a channel (the job has "
             f"{channels or 'none'}): every rank ends here, as it is not there",
-            remedy="Read it from a channel, or put it into the source folder.",
+            remedy=_OF_HYDRA if OWN in there else "Read it from a channel, or put it into the source folder.",
             related=settings_of(first, [event.node]),
         )
 
 
-def _needed_path(path: str) -> str | None:
-    """The absolute path that has to be there: of a path that is known in part the folder that is known."""
+def _needed_path(path: str, folder: str) -> str | None:
+    """The absolute path that has to be there: of a path that is known in part the folder that is known; None
+    where it is taken of a folder that nobody knows."""
     needed = path if is_known(path) else known_beginning(path).rpartition("/")[0]
-    return posixpath.normpath(posixpath.join(CODE_FOLDER, needed)) if needed.strip("./") else None
+    whole = posixpath.normpath(posixpath.join(folder, needed))
+    return whole if needed.strip("./") and OPEN not in whole else None
 
 
 def _is_there(runs: RankRuns, path: str) -> bool:
@@ -115,7 +121,7 @@ def _is_there(runs: RankRuns, path: str) -> bool:
 
 
 def _shown(path: str) -> str:
-    return path.removeprefix(f"{CODE_FOLDER}/")
+    return path.removeprefix(f"{CODE_FOLDER}/").replace(OWN, "...")
 
 
 def _may_bring_files(event: CallMade) -> bool:
@@ -135,4 +141,4 @@ def _paths_touched(event: CallMade) -> Iterator[str]:
         if path is not None:
             known = known_beginning(path)
             if known.strip("./"):
-                yield posixpath.normpath(posixpath.join(CODE_FOLDER, known))
+                yield posixpath.normpath(posixpath.join(event.folder, known))

@@ -71,6 +71,13 @@ _AT_LEAST = {"numpy": "1.24", "scipy": "1.3", "Pillow": "10.0"}
 """Source: the packages of AWS's images for PyTorch 2.3 and newer (Python 3.11 needs numpy 1.23 at least)."""
 
 
+_HYDRA = re.compile(
+    r"hydra[-_]core *(?:(?:==|~=) *(?P<version>\d+\.\d+)[\d.]*|>=? *[\d.]+)? *(?:[;#].*)?", re.IGNORECASE
+)
+_NEWEST_HYDRA = "1.3"
+"""What a requirement without an upper bound installs. Source: hydra-core's releases on PyPI."""
+
+
 _OF_RANKS = re.compile(
     r"rank|main|master|zero|primary|leader|chief|process|host|node|world|sync", re.IGNORECASE
 )
@@ -134,8 +141,8 @@ class RankRuns:
         if self.strategy != "torchrun" or self.world_size < 2 or not is_script:
             return []
         ranks = [0, *([1] if self.processes > 1 else []), *([self.processes] if self.hosts > 1 else [])]
-        documents = self.program.analysis(ConfigurationFiles).document
-        found = [run_rank(self.program, self._world(each), documents) for each in ranks]
+        files = self.program.analysis(ConfigurationFiles)
+        found = [run_rank(self.program, self._world(each), files.document, files.packaged) for each in ranks]
         return found if all(each.is_whole for each in found) else []
 
     @cached_property
@@ -227,22 +234,29 @@ class RankRuns:
     @cached_property
     def required(self) -> frozenset[str]:
         """The packages that the code's requirements name, in small letters."""
+        found = (re.match(r"[\w.-]+", each) for each in self._requirements)
+        return frozenset(each[0].lower() for each in found if each)
+
+    @cached_property
+    def _requirements(self) -> list[str]:
         name = self.subject.job.code.requirements or _REQUIREMENTS
         try:
-            lines = read_regular(Path(self.program.root) / name, _LARGEST_FILE).decode("utf-8", "replace")
+            text = read_regular(Path(self.program.root) / name, _LARGEST_FILE).decode("utf-8", "replace")
         except (OSError, ValueError):
-            return frozenset()
-        found = (re.match(r"[\w.-]+", each.strip()) for each in lines.splitlines())
-        return frozenset(each[0].lower() for each in found if each)
+            return []
+        return [each.strip() for each in text.splitlines()]
 
     @cached_property
     def versions(self) -> dict[str, str]:
         """The versions that the job's image has, as far as they are known: of torch and what is built for it,
-        of Python, and the lowest of what the images of newer torches bring."""
+        of Python, and the lowest of what the images of newer torches bring; of hydra that which is required.
+        """
         framework = self.subject.job.framework
+        pinned = [each for each in map(_HYDRA.fullmatch, self._requirements) if each]
+        found = {"hydra-core": pinned[0]["version"] or _NEWEST_HYDRA} if pinned else {}
         if framework is None or framework.name != "pytorch" or not framework.version:
-            return {}
-        found = {"torch": framework.version}
+            return found
+        found["torch"] = framework.version
         major, minor = (int(each) for each in framework.version.split(".")[:2])
         if framework.python and framework.python.startswith("py3"):
             found["Python"] = f"3.{framework.python.removeprefix('py3')}"

@@ -12,7 +12,7 @@ from launcher.failure_modes import data, training_script
 from launcher.failure_modes.model import Finding, Severity, Stage
 from launcher.failure_modes.registry import finds
 from launcher.program.execution.objects import OWN, CallMade, known_beginning
-from launcher.program.execution.python_library import CODE_FOLDER
+from launcher.program.execution.process import CODE_FOLDER
 from launcher.program.execution.ranks import RankRun
 from launcher.program.index import ancestors
 from launcher.program.ranks.participants import is_behind_lock
