@@ -83,6 +83,11 @@ class ProgramRun(Process):
             ast.ImportFrom: self._run_import_from,
         }
 
+    @property
+    def script(self) -> str:
+        """The program's file, as the command names it."""
+        return os.path.relpath(self.program.entry.path, self.program.root)
+
     # Modules.
 
     def run_entry(self) -> None:

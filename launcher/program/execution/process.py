@@ -59,6 +59,11 @@ class Process(Statements):
     def module(self, name: str) -> Module | None:
         """A module of the program, run when it is first imported."""
 
+    @property
+    @abstractmethod
+    def script(self) -> str:
+        """The program's file, as the command names it."""
+
     @abstractmethod
     def path_of(self, node: ast.AST) -> str:
         """The path of the file in which something stands, in the job."""

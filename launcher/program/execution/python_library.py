@@ -615,7 +615,7 @@ PYTHON_MODELS: dict[str, Model] = {
     "pathlib.PurePath": _path_made,
     "pathlib.Path.cwd": lambda run, event: PurePosixPath(run.folder),
     "pathlib.Path.home": lambda run, event: PurePosixPath("/root"),
-    "sys.argv=": lambda run, owner: ["train.py", *run.words],
+    "sys.argv=": lambda run, owner: [run.script, *run.words],
     "tempfile.gettempdir": lambda run, event: "/tmp",
     "tempfile.mkdtemp": lambda run, event: f"{text_of(event.argument('dir', 2) or '/tmp')}/{OWN}",
     "sys.exit": _exits,

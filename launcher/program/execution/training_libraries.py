@@ -104,7 +104,7 @@ def _run_function(run: Process, event: CallMade) -> object:
 
 
 def _main_with_words(run: Process, event: CallMade) -> object:
-    return run.call(event.args[0] if event.args else None, [["train.py", *run.words]], {}, event.node)
+    return run.call(event.args[0] if event.args else None, [[run.script, *run.words]], {}, event.node)
 
 
 def _trainer_made(run: Process, event: CallMade) -> object:

@@ -323,6 +323,38 @@ PROGRAMS: dict[str, tuple[str, list[Any]]] = {
         [("a/b.c", "b", "a/b")],
     ),
     "a coroutine": ("import asyncio\nasync def f(): return 3\nlib.call(asyncio.run(f()))", [3]),
+    "a table of attributes that is put in the place of an object's own": (
+        "class A:\n    def __init__(self, d): self.__dict__ = d\nlib.call(A({'a': 1}).a)",
+        [1],
+    ),
+    "a global that a function sets first": (
+        "def f():\n    global n\n    lib.call(n)\n    n = 1\nf()\nlib.call(n)",
+        [UNKNOWN, 1],
+    ),
+    "a range of many numbers in a table": (
+        "t = [lib.call(i, j) for i in range(2000) for j in range(900)]\nlib.call(1)",
+        [(UNKNOWN, UNKNOWN), 1],
+    ),
+    "words for a configuration of yacs": (
+        "from yacs.config import CfgNode\nc = CfgNode({'a': {'b': 1}, 'c': 'x'})\n"
+        "c.merge_from_list(['a.b', '2', 'c', 'y', 'd', '[1]'])\nlib.call(c.a.b, c.c, c.d)",
+        [(2, "y", [1])],
+    ),
+    "entries for a configuration of mmcv": (
+        "from easydict import EasyDict\nc = EasyDict(a=EasyDict(b=1))\n"
+        "c.merge_from_dict({'a.b': 2, 'a': {'c': 3}})\nlib.call(c.a.b, c.a.c)",
+        [(2, 3)],
+    ),
+    "a list of words for OmegaConf": (
+        "from omegaconf import OmegaConf\nc = OmegaConf.from_dotlist(['a.b=1', 'c=x'])\nlib.call(c.a.b, c.c)",
+        [("1", "x")],
+    ),
+    "what a scheduler would start": (
+        "import submitit\nexecutor = submitit.AutoExecutor('logs')\n"
+        "class T:\n    def __call__(self, a): lib.call(a)\n"
+        "executor.submit(T(), 1)\nexecutor.map_array(lambda a, b: lib.call(a, b), [1, 2], [3, 4])",
+        [1, (1, 3)],
+    ),
     "what is called at the end of a file": (
         "def main(): lib.call(1)\nif __name__ == '__main__':\n    main()",
         [1],
@@ -368,6 +400,84 @@ def test_a_parser_reads_the_words_of_the_job(
     program: ReadProgram, words: list[str], wanted: tuple[object, ...]
 ) -> None:
     assert given(run_of(program, OPTIONS, words)) == [wanted]
+
+
+FILES = {
+    "a module that an option names": (
+        "import importlib\nlib.call(importlib.import_module('parts.' + args.name).value)",
+        {"parts/one.py": "from parts.two import value\n", "parts/two.py": "value = 2\n"},
+        2,
+    ),
+    "a configuration in Python that is run by its path": (
+        "import importlib.util as u\nspec = u.spec_from_file_location('c', args.file)\n"
+        "module = u.module_from_spec(spec)\nspec.loader.exec_module(module)\nlib.call(module.cfg['a'])",
+        {},
+        "runs/a",
+    ),
+    "a configuration in Python that its name imports": (
+        "import importlib\nlib.call(importlib.import_module('configs.small').cfg['a'])",
+        {},
+        "runs/a",
+    ),
+    "a configuration of yacs that begins with another one": (
+        "from yacs.config import CfgNode\nc = CfgNode()\nc.merge_from_file('own.yaml')\nlib.call(c.a, c.b)",
+        {},
+        (1, 3),
+    ),
+    "the rest of the words": ("lib.call(args.rest)", {}, ["a.b", "2"]),
+    "a path": ("lib.call(str(args.out / 'x'))", {}, "o/x"),
+    "the program's own words": ("import sys\nlib.call(sys.argv[0])", {}, "train.py"),
+}
+DOCUMENTS = {
+    "configs/small.py": {"cfg": {"a": "runs/a"}},
+    "own.yaml": {"_BASE_": "base.yaml", "b": 3},
+    "base.yaml": {"a": 1, "b": 2},
+}
+
+
+@pytest.mark.parametrize("name", FILES)
+def test_what_words_name_is_read(program: ReadProgram, name: str) -> None:
+    text, others, wanted = FILES[name]
+    parser = """
+        import argparse
+        import lib
+        from pathlib import Path
+        parser = argparse.ArgumentParser()
+        parser.add_argument("--name", default="one")
+        parser.add_argument("--file", default="configs/small.py")
+        parser.add_argument("--out", type=Path)
+        parser.add_argument("rest", nargs=argparse.REMAINDER)
+        args = parser.parse_args()
+    """
+    words = ("--out", "o", "a.b", "2")
+    world = RankWorld(0, 0, 16, 8, 8, words, variables_of_torchrun(16, 8, 0), "torchrun")
+    read = program(dedent(parser) + text, **others)
+    run = run_rank(read, world, lambda name: DOCUMENTS.get(name or ""))
+    assert given(run) == [wanted]
+
+
+def test_a_class_of_the_program_calls_that_of_the_library_above_it(program: ReadProgram) -> None:
+    text = """
+        class Pictures(lib.Folder):
+            def __init__(self, root):
+                super().__init__(root, deep=True)
+        class Others(lib.Folder): ...
+        Pictures("a")
+        Others("b")
+    """
+    made = [(each.args, each.keywords) for each in run_of(program, text).calls("lib.Folder")]
+    assert made == [(("a",), {"deep": True}), (("b",), {})]
+
+
+def test_options_of_a_trainer_are_given_to_it(program: ReadProgram) -> None:
+    text = """
+        import argparse
+        from pytorch_lightning import Trainer
+        parser = Trainer.add_argparse_args(argparse.ArgumentParser())
+        Trainer.from_argparse_args(parser.parse_args(), max_epochs=3)
+    """
+    (made,) = run_of(program, text, ["--gpus", "8", "--max_epochs", "9"]).calls("lightning.pytorch.Trainer")
+    assert made.keywords == {"gpus": "8", "max_epochs": 3}
 
 
 def test_a_parser_that_refuses_the_words_ends_the_process(program: ReadProgram) -> None:

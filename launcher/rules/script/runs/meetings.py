@@ -20,6 +20,8 @@ from launcher.rules.script.runs.rank_runs import TRAINING, RankRuns, settings_of
 _BY_MPI = ("horovod.torch.init", "horovod.tensorflow.init", "mpi4py.MPI.COMM_WORLD.Get_rank")
 _ONE_HOST = re.compile(r"tcp://(localhost|127\.0\.0\.1|0\.0\.0\.0)(:|$)")
 _STARTING = tuple(f"torch.multiprocessing.{each}" for each in ("spawn", "start_processes", "Process"))
+_COMMANDS = tuple(f"subprocess.{each}" for each in ("Popen", "run", "call", "check_call", "check_output"))
+_PYTHON = re.compile(r"(^|[/.])(executable|python[\d.]*)$")
 _SETTING_DEVICES = (
     "torch.cuda.set_device",
     "torch.cuda.device",
@@ -97,6 +99,32 @@ def libraries_of_mpi_have_mpi(runs: RankRuns) -> Iterator[Finding]:
             remedy="Start them by mpirun (`distribution: {strategy: mpirun}`), or take the rank from RANK.",
         )
         return
+
+
+@finds(Stage.SCRIPT, distribution.SCRIPT_DOES_NOT_FIT_STRATEGY)
+def programs_start_themselves_once(runs: RankRuns) -> Iterator[Finding]:
+    """A program that starts itself again, as a process for each GPU, in a job whose launcher has done so.
+
+    Each rank of a host starts as many: they share the devices, and claim the same ranks.
+
+    Bad: `subprocess.Popen([sys.executable, *sys.argv, f"rank={rank}"])` in a loop, with `strategy: torchrun`.
+    Good: the same with `strategy: none` on one host, or no such start. Source: the sources of DIST005.
+    """
+    own = runs.program.entry.path.name
+    for event in (each for run in runs.runs[:1] for each in run.calls(*_COMMANDS) if each.is_sure):
+        given = event.argument("args", 0)
+        words = given if isinstance(given, list | tuple) else []
+        names = [getattr(each, "name", each) for each in words]
+        python = [isinstance(each, str) and _PYTHON.search(each) is not None for each in names[:1]]
+        if True in python and any(isinstance(each, str) and each.rpartition("/")[2] == own for each in names):
+            yield finding_at(
+                distribution.SCRIPT_DOES_NOT_FIT_STRATEGY,
+                event.node,
+                f"torchrun starts {runs.processes} processes on each host, and each starts this program "
+                "again here: they share the devices and claim the same ranks",
+                remedy="Leave the start to torchrun: take rank and size from RANK and WORLD_SIZE.",
+            )
+            return
 
 
 @finds(Stage.SCRIPT, distribution.LOCAL_RANK_AS_RANK, distribution.HARD_CODED_TOPOLOGY)
@@ -267,6 +295,7 @@ def _index(device: object) -> int | None:
 MEETING_RUN_RULES = (
     ranks_come_to_their_group,
     libraries_of_mpi_have_mpi,
+    programs_start_themselves_once,
     groups_are_those_of_the_job,
     ranks_have_their_own_devices,
     variables_of_the_launcher_are_kept,
