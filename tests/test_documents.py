@@ -102,6 +102,19 @@ def test_what_is_no_document_is_refused_with_its_line(text: str | bytes, says: s
     assert refused.value.location.line == line
 
 
+@pytest.mark.parametrize(
+    ("text", "data"),
+    [
+        ("a: 1\na: 2", {"a": 2}),
+        ("a: !!python/tuple [1, 2]", {"a": [1, 2]}),
+        ("a: !include b.yaml", {"a": "${b.yaml}"}),
+        ("a: !own {b: 1}", {"a": {"b": 1}}),
+    ],
+)
+def test_what_programs_of_others_read_is_read_as_they_do(text: str, data: object) -> None:
+    assert parse_document(text, "config.yaml", (), lenient=True).data == data
+
+
 def test_aliases_expand_to_a_bounded_number_of_values() -> None:
     bomb = "a0: &a0 [x, x, x, x, x, x, x, x, x, x]\n" + "".join(
         f"a{n}: &a{n} [{', '.join([f'*a{n - 1}'] * 10)}]\n" for n in range(1, 10)
