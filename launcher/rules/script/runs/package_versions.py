@@ -1,4 +1,4 @@
-"""Which versions of packages the ranks of a job run with: of its image, or by what its requirements ask for."""
+"""Which versions of packages the ranks of a job run with: its image's, or what its requirements bring."""
 
 from __future__ import annotations
 
