@@ -121,8 +121,7 @@ class ProgramRun(Process):
         found = self.module(name)
         if found is None:
             for each in accumulate(name.split("."), "{}.{}".format):
-                for spelling in dict.fromkeys((each, canonical_name(each))):
-                    self._watch(spelling, node)
+                self._watch(canonical_name(each), node)
         return found or Symbol(canonical_name(name))
 
     def _watch(self, name: str, node: ast.AST) -> None:

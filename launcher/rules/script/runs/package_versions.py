@@ -81,10 +81,10 @@ class PackageVersions:
     @cached_property
     def _exact(self) -> dict[str, str]:
         framework = self._framework
-        if framework is None or framework.name != "pytorch" or not framework.version:
+        if framework is None or framework.name != "pytorch" or not framework.version[:1].isdigit():
             return {}
         found = {"torch": framework.version}
-        major, minor = Version(framework.version).release[:2]
+        major, minor = (*Version(framework.version).release, 0)[:2]
         if framework.python and framework.python.startswith("py3"):
             found["Python"] = f"3.{framework.python.removeprefix('py3')}"
         if major == 2:
