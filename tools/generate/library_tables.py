@@ -69,12 +69,39 @@ def _group_position(written: str) -> int | None:
 
 
 def _by_version(value: object) -> Meanings:
-    """The names that a package lost in a version: `[removed_names.numpy]`, then `"1.24" = ["numpy.int"]`."""
+    """The names that a package lost in a version: `[removed_names.numpy]`, then `"1.24" = ["numpy.int"]`.
+
+    `PIL.*.getsize` is an attribute of that name of whatever a library gives.
+    """
     if not isinstance(value, dict) or not all(isinstance(each, dict) for each in value.values()):
         raise LibraryTableError("must have a table for each package")
     for package, by_version in value.items():
         for version, names in by_version.items():
             yield from _names(names, [package, version])
+
+
+def _refusals(value: object) -> Meanings:
+    """What functions refuse: `[refused_arguments.librosa."0.10"]`, then `"librosa.load" = [1]`.
+
+    A number says how many arguments may stand without a name, `verbose` that this keyword is gone, and
+    `Loader=1` that it has to be given, by its name or at this place among the others.
+    """
+    found: dict[str, list[object]] = {}
+    for package, version, by_name in _by_package(value):
+        for name, refused in by_name.items():
+            if not isinstance(refused, list) or not all(isinstance(each, int | str) for each in refused):
+                raise LibraryTableError(f"{name} must have a list of keywords and numbers")
+            found.setdefault(name, []).extend([package, version, each] for each in refused)
+    yield from found.items()
+
+
+def _by_package(value: object) -> Iterator[tuple[str, str, dict[str, object]]]:
+    packages = value if isinstance(value, dict) else {"": value}
+    for package, by_version in packages.items():
+        for version, by_name in by_version.items() if isinstance(by_version, dict) else [("", by_version)]:
+            if not isinstance(by_name, dict):
+                raise LibraryTableError("must have a table for each version of a package")
+            yield package, version, by_name
 
 
 def _by_position(value: object) -> Meanings:
@@ -147,6 +174,10 @@ KEYS: Mapping[str, tuple[Callable[[object], Meanings], str]] = {
         "Libraries that start the processes, so that the program sets the addresses.",
     ),
     "removed_names": (_by_version, "What a package no longer has, by its name and the version that lost it."),
+    "refused_arguments": (
+        _refusals,
+        "Functions with what they no longer take: packages, the versions since which, and each argument.",
+    ),
     "launcher_variables": (_names, "How the variables of launchers begin that set no MASTER_ADDR."),
 }
 """What a library's table may have: how each key is read, and what its names mean."""

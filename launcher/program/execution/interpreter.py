@@ -6,8 +6,9 @@ import ast
 import builtins
 import functools
 import os
-from collections.abc import Callable, Container, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
+from itertools import accumulate
 from typing import Any
 
 from launcher.program.execution.expressions import chosen, is_made, item_name, joined
@@ -70,8 +71,8 @@ class ProgramRun(Process):
         self.python = python_names(self)
         self._put_back: set[str] = set()
         """The names of libraries that the program gives values itself."""
-        self.watched: Container[str] = ()
-        """The names of libraries of which it is kept that they are read."""
+        self.is_watched: Callable[[str], bool] = lambda name: False
+        """Whether it is kept that a name of a library is read."""
         self._active: list[Function] = []
         self._modules: dict[str, Module] = {}
         self._trees = program.analysis(WrittenTrees)
@@ -132,12 +133,13 @@ class ProgramRun(Process):
         """A module of the program or of a library, by its whole name."""
         found = self.module(name)
         if found is None:
-            self._watch(canonical_name(name), node)
+            for each in accumulate(name.split("."), "{}.{}".format):
+                self._watch(canonical_name(each), node)
         return found or Symbol(canonical_name(name))
 
     def _watch(self, name: str, node: ast.AST) -> None:
         """Keep that a name is read that somebody looks for, where no `try` is ready for its absence."""
-        if name in self.watched and name not in self._put_back and not self.tries:
+        if not self.tries and self.is_watched(name) and name not in self._put_back:
             self.record(name, (), _call_at(node))
 
     def _run_import(self, node: ast.Import, scope: RunScope) -> None:

@@ -31,6 +31,15 @@ from launcher.program.values import LIBRARY_TABLES
 _MODELS = {**PYTHON_MODELS, **PARSER_MODELS, **TRAINING_MODELS, **HYDRA_MODELS}
 
 
+_REMOVED: dict[str, tuple[str, str]] = LIBRARY_TABLES["removed_names"]
+
+
+def removal_of(name: str) -> tuple[str, str] | None:
+    """The package that has lost a name, and the version from which on it is gone; None where it is there."""
+    library, last = name.partition(".")[0], name.rpartition(".")[2]
+    return _REMOVED.get(name) or _REMOVED.get(f"{library}.*.{last}")
+
+
 @dataclass(eq=False)
 class RankRun:
     """What one rank did: its calls of libraries in their order, and what ended it before its last statement.
@@ -74,7 +83,7 @@ def run_rank(
     """Run a program as one rank. `documents` reads its configuration files, each by its name, and `packaged`
     those of hydra."""
     run = ProgramRun(program, _MODELS, world, documents, packaged)
-    run.watched = LIBRARY_TABLES["removed_names"]
+    run.is_watched = lambda name: removal_of(name) is not None
     whole, ended_by = True, None
     try:
         run.run_entry()

@@ -335,7 +335,7 @@ def ranks_make_a_group(subject: ScriptSubject) -> Iterator[Finding]:
             starts = [related_at(each, "only here it would start others") for each in rank_starts(program)]
             yield finding_at(distribution.RANKS_NEVER_MET, call, message, related=starts)
     unknown = imports_the_unknown(program)
-    if list(rank_starts(program)) or (unknown and imports_what_joins(program)):
+    if list(rank_starts(program)) or (unknown and imports_what_joins(program)) or _may_start_itself(program):
         return
     joining = [call for call, _ in joining_calls(program)] if groups else []
     if joining and all(never_runs(program, call, run.truth) for call in joining):
@@ -351,6 +351,17 @@ def ranks_make_a_group(subject: ScriptSubject) -> Iterator[Finding]:
         # DataParallel shows who was meant to take the GPUs of a host: one process for all of them.
         whole = [call for call, _ in program.calls("torch.nn.parallel.DataParallel")]
         yield from ranks_without_group((whole or steps)[0], subject.plan.world_size or 1)
+
+
+def _may_start_itself(program: Program) -> bool:
+    """Whether a program may run its own file again by a command, in which a rank makes the group."""
+    own = ("sys.argv", "__file__", program.entry.path.name)
+    return any(
+        not {"Popen", "run", "call", "check_call", "check_output"}.isdisjoint(file.calls_of)
+        and "sys.executable" in file.text
+        and any(each in file.text for each in own)
+        for file in program.files
+    )
 
 
 def ranks_without_group(trained: ast.Call, world_size: int, *, is_sure: bool = True) -> Iterator[Finding]:

@@ -19,6 +19,7 @@ from launcher.program.execution.objects import (
     Object,
     OpenDictionary,
 )
+from launcher.program.execution.ranks import removal_of
 from launcher.program.index import ancestors
 from launcher.program.surroundings.saves import SAVERS
 from launcher.program.values import LIBRARY_TABLES
@@ -26,8 +27,8 @@ from launcher.rules.script.findings import finding_at, related_at
 from launcher.rules.script.runs.rank_runs import RankRuns
 from launcher.rules.script.runs.saves_and_loads import text_of_path
 
-_REMOVED: dict[str, tuple[str, str]] = LIBRARY_TABLES["removed_names"]
-"""By its name, the package that lost something and the version from which on it is gone."""
+_REFUSED: dict[str, list[tuple[str, str, int | str]]] = LIBRARY_TABLES["refused_arguments"]
+"""By the name of a function: the package, the version since which, and what it no longer takes."""
 _OF_MPI = re.compile(r"(HOROVOD|OMPI|DMLC|PMI|PMIX)_")
 """The variables of another launcher, of which DIST005 says that the job has the wrong one."""
 
@@ -37,27 +38,80 @@ def names_are_still_there(runs: RankRuns) -> Iterator[Finding]:
     """A name that every rank reads and that the image's version of its library no longer has.
 
     Each rank ends there, with an ImportError or AttributeError. Silent within a `try`, where a test of the
-    version passes over it, and where the code's requirements bring another version of the library.
+    version passes over it, and where the code's requirements bring or may bring an older one.
 
     Bad: `from torch._six import inf` with PyTorch 2. Good: `from math import inf`. Source: the release
-    notes of torch, torchvision, numpy, scipy, Pillow and Python.
+    notes of the libraries, and what their wheels hold (`launcher/program/libraries`).
     """
     told: set[str] = set()
-    for event in (each for run in runs.runs[:1] for each in run.calls(*_REMOVED)):
-        package, since = _REMOVED[event.name]
-        has = runs.versions.get(package)
-        if has is None or _parts(has) < _parts(since) or event.name in told or not event.is_sure:
+    for event in (each for run in runs.runs[:1] for each in run.events):
+        removal = removal_of(event.name)
+        if removal is None or event.name in told or not event.is_sure or event.is_tried:
             continue
-        if package.lower() in runs.required:
+        package, since = removal
+        version = runs.packages.has_since(package, since)
+        if version is None:
             continue
         told.add(event.name)
-        version = has if package in ("torch", "torchvision", "Python") else f"{since} and newer"
         yield finding_at(
             training_script.SCRIPT_RAISED,
             event.node,
             f"{package} {version} has no {event.name}, which is gone since {since}: every rank ends here",
-            remedy=f"Use what {package} has in its place, or name an older image (`framework.version`).",
+            remedy=f"Use what {package} has in its place, or {_older(runs, package, since)}.",
         )
+
+
+@finds(Stage.SCRIPT, training_script.SCRIPT_RAISED)
+def arguments_are_still_taken(runs: RankRuns) -> Iterator[Finding]:
+    """A call that every rank makes and that the image's version of the library refuses, by its arguments.
+
+    Each rank ends there: a keyword is gone, has become required, or arguments have to be named. Silent within
+    a `try`, where nobody can tell the arguments, and where the version may be an older one.
+
+    Bad: `librosa.filters.mel(22050, 1024)`. Good: `librosa.filters.mel(sr=22050, n_fft=1024)`. Source: the
+    release notes of the libraries, and the signatures in their wheels (`launcher/program/libraries`).
+    """
+    told: set[ast.AST] = set()
+    for event in (each for run in runs.runs[:1] for each in run.calls(*_REFUSED)):
+        if event.node in told or not event.is_sure or event.is_tried:
+            continue
+        for package, since, argument in _REFUSED[event.name]:
+            version = runs.packages.has_since(package, since)
+            said = None if version is None else _refusal(event, argument)
+            if said is None:
+                continue
+            told.add(event.node)
+            yield finding_at(
+                training_script.SCRIPT_RAISED,
+                event.node,
+                f"{event.name} of {package} {version} {said[0]} (since {since}): every rank ends here",
+                remedy=f"{said[1]}, or {_older(runs, package, since)}.",
+            )
+            break
+
+
+def _refusal(event: CallMade, argument: int | str) -> tuple[str, str] | None:
+    """What a function says to a call of which it no longer takes an argument, and what to do about it."""
+    is_open = any(isinstance(each, ast.Starred) for each in event.node.args)
+    if isinstance(argument, int):
+        given = len(event.args)
+        if is_open or given <= argument:
+            return None
+        most = "no argument" if argument == 0 else f"{argument} argument{'s' if argument > 1 else ''} at most"
+        return f"takes {most} without its name, and {given} are given", "Name the arguments"
+    name, equals, place = argument.partition("=")
+    if not equals:
+        return (f"no longer takes `{name}`", f"Leave out `{name}`") if name in event.keywords else None
+    if is_open or event.argument(name, int(place)) is not None:
+        return None
+    return f"requires `{name}`, which is not given", f"Give `{name}`"
+
+
+def _older(runs: RankRuns, package: str, since: str) -> str:
+    """How the job gets a version of a package that is older than one."""
+    if package in ("torch", "torchvision", "Python"):
+        return "name an older image (`framework.version`)"
+    return f"ask for `{package}<{since}` in the requirements, if the image's Python has a wheel of it"
 
 
 def _parts(version: str) -> tuple[int, ...]:
@@ -241,6 +295,7 @@ def _is_unpacked(call: ast.Call) -> bool:
 
 ENDING_RUN_RULES = (
     names_are_still_there,
+    arguments_are_still_taken,
     variables_are_set,
     checkpoints_can_be_read_again,
     commands_find_what_they_need,

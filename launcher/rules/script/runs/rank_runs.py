@@ -6,7 +6,6 @@ import ast
 import re
 from collections.abc import Iterable, Iterator
 from functools import cached_property
-from pathlib import Path
 
 from launcher.cluster.instances import instance_facts
 from launcher.failure_modes.model import Related
@@ -22,8 +21,8 @@ from launcher.program.index import ancestors, last_name
 from launcher.program.program import is_of_a_library
 from launcher.rules.script.configuration_files import ConfigurationFiles, words_of
 from launcher.rules.script.findings import ScriptSubject, related_at
+from launcher.rules.script.runs.package_versions import PackageVersions
 from launcher.rules.script.starts.job_run import failing_tests
-from launcher.text.regular_files import read_regular
 
 TRAINING = (
     "*.backward",
@@ -63,19 +62,6 @@ _LOADING_WHEN_ASKED = ("accelerate.", "lightning.")
 _ENDINGS = ("Trainer", "Engine", "Runner", "Fabric", "Learner", "Accelerator", "State")
 _BEGINNINGS = ("init", "launch", "setup")
 """How the names of their classes end and those of their functions begin that do so."""
-
-
-_REQUIREMENTS = "requirements.txt"
-_LARGEST_FILE = 100_000
-_AT_LEAST = {"numpy": "1.24", "scipy": "1.3", "Pillow": "10.0"}
-"""Source: the packages of AWS's images for PyTorch 2.3 and newer (Python 3.11 needs numpy 1.23 at least)."""
-
-
-_HYDRA = re.compile(
-    r"hydra[-_]core *(?:(?:==|~=) *(?P<version>\d+\.\d+)[\d.]*|>=? *[\d.]+)? *(?:[;#].*)?", re.IGNORECASE
-)
-_NEWEST_HYDRA = "1.3"
-"""What a requirement without an upper bound installs. Source: hydra-core's releases on PyPI."""
 
 
 _OF_RANKS = re.compile(
@@ -232,34 +218,12 @@ class RankRuns:
         )
 
     @cached_property
-    def required(self) -> frozenset[str]:
-        """The packages that the code's requirements name, in small letters."""
-        found = (re.match(r"[\w.-]+", each) for each in self._requirements)
-        return frozenset(each[0].lower() for each in found if each)
+    def packages(self) -> PackageVersions:
+        """The versions of packages that the ranks run with."""
+        return PackageVersions(self.subject)
 
-    @cached_property
-    def _requirements(self) -> list[str]:
-        name = self.subject.job.code.requirements or _REQUIREMENTS
-        try:
-            text = read_regular(Path(self.program.root) / name, _LARGEST_FILE).decode("utf-8", "replace")
-        except (OSError, ValueError):
-            return []
-        return [each.strip() for each in text.splitlines()]
-
-    @cached_property
+    @property
     def versions(self) -> dict[str, str]:
-        """The versions that the job's image has, as far as they are known: of torch and what is built for it,
-        of Python, and the lowest of what the images of newer torches bring; of hydra that which is required.
-        """
-        framework = self.subject.job.framework
-        pinned = [each for each in map(_HYDRA.fullmatch, self._requirements) if each]
-        found = {"hydra-core": pinned[0]["version"] or _NEWEST_HYDRA} if pinned else {}
-        if framework is None or framework.name != "pytorch" or not framework.version:
-            return found
-        found["torch"] = framework.version
-        major, minor = (int(each) for each in framework.version.split(".")[:2])
-        if framework.python and framework.python.startswith("py3"):
-            found["Python"] = f"3.{framework.python.removeprefix('py3')}"
-        if major == 2:
-            found["torchvision"] = f"0.{minor + 15}.0"
-        return found | (_AT_LEAST if (major, minor) >= (2, 3) else {})
+        """The versions that the job's image has, as far as they are known, and that of hydra."""
+        hydra = self.packages.hydra
+        return self.packages.of_image | ({} if hydra is None else {"hydra-core": hydra})

@@ -1,0 +1,203 @@
+"""Which versions of packages the ranks of a job run with: its image's, or what its requirements bring."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from packaging.utils import canonicalize_name
+from packaging.version import InvalidVersion, Version
+
+from launcher.rules.job.image_packages import ImagePackages, image_packages, modules_brought
+from launcher.rules.script.findings import ScriptSubject
+from launcher.source.archive import read_first_bytes
+from launcher.source.folder_walk import walk_folder
+from launcher.source.requirements_file import RequirementsFile, read_requirements
+
+if TYPE_CHECKING:
+    from packaging.requirements import Requirement
+    from packaging.specifiers import SpecifierSet
+
+_AT_LEAST = {
+    (2, 3): {"numpy": "1.24", "scipy": "1.3", "Pillow": "10.0"},
+    (2, 6): {
+        "numpy": "1.26",
+        "scipy": "1.11",
+        "pandas": "2.1",
+        "matplotlib": "3.8",
+        "scikit-learn": "1.3",
+        "PyYAML": "6.0",
+    },
+}
+"""By the version of PyTorch from which on the image has these at least.
+
+Source: the packages of AWS's images; the first wheels for Python 3.11 and, from 2.6 on, for Python 3.12.
+"""
+_LIMITS = frozenset({"==", "===", "~=", "<", "<="})
+_FROM = frozenset({"==", "===", "~=", ">="})
+_OLDEST_PYTHON = Version("3.11")
+"""With which the newest versions of all packages can be installed that the tables name."""
+_OF_ALL = frozenset({"numpy", "torch"})
+"""What is so often needed that who bounds it bounds the others as well."""
+
+
+_NEWEST = "newest"
+_NEWEST_HYDRA = "1.3"
+"""Source: hydra-core's releases on PyPI."""
+
+
+class PackageVersions:
+    """The versions of packages in a job, as far as anybody can tell before it runs."""
+
+    def __init__(self, subject: ScriptSubject) -> None:
+        """Of the job that starts a program."""
+        self._framework = subject.job.framework
+        self._folder, self._file = Path(subject.program.root), subject.job.code.requirements_file
+
+    @cached_property
+    def _requirements(self) -> RequirementsFile | None:
+        """What the requirements file of the job's code asks for; None where there is none."""
+        if self._file is None or not (self._folder / self._file).is_file():
+            return None
+        return read_requirements(self._file, walk_folder(self._folder).files, read_first_bytes)
+
+    def has_since(self, package: str, since: str) -> str | None:
+        """What to call the version that the job has, where that is surely `since` or a newer one."""
+        has = self._lowest(package)
+        if has is None or (has != _NEWEST and Version(has) < Version(since)):
+            return None
+        return has if has == self._exact.get(package) else f"{since} and newer"
+
+    @cached_property
+    def of_image(self) -> dict[str, str]:
+        """The versions that the image has: of what is built for its torch, and the lowest of the others."""
+        exact = self._exact
+        if "torch" not in exact:
+            return {}
+        release = Version(exact["torch"]).release[:2]
+        lowest = [table for version, table in _AT_LEAST.items() if release >= version]
+        return {package: version for table in lowest for package, version in table.items()} | exact
+
+    @cached_property
+    def hydra(self) -> str | None:
+        """The version of hydra that the requirements bring; None where nobody can tell."""
+        asked = self._asked_for("hydra-core")
+        if asked is None or self._is_opaque("hydra-core"):
+            return None
+        exact = [each.version for each in asked if each.operator in ("==", "~=")]
+        is_limited = any(each.operator in _LIMITS for each in asked)
+        return exact[0] if exact else None if is_limited else _NEWEST_HYDRA
+
+    @cached_property
+    def _exact(self) -> dict[str, str]:
+        framework = self._framework
+        if framework is None or framework.name != "pytorch" or not framework.version[:1].isdigit():
+            return {}
+        found = {"torch": framework.version}
+        major, minor = (*Version(framework.version).release, 0)[:2]
+        if framework.python and framework.python.startswith("py3"):
+            found["Python"] = f"3.{framework.python.removeprefix('py3')}"
+        if major == 2:
+            found["torchvision"] = f"0.{minor + 15}.0"
+        return found | dict(self._image.built_for_torch if self._image is not None else {})
+
+    @cached_property
+    def _image(self) -> ImagePackages | None:
+        framework = self._framework
+        if framework is None or not framework.version:
+            return None
+        return image_packages(framework.name, framework.version, None)
+
+    def _lowest(self, package: str) -> str | None:
+        """The lowest version that the job may have, `_NEWEST` where it is what pip finds today; None where
+        nobody can tell, or the package is not there."""
+        of_image = self.of_image.get(package)
+        wanted = self._requirements
+        if package == "Python" or wanted is None:
+            return of_image
+        if wanted.fetched or wanted.unusable or self._is_opaque(package):
+            return None
+        asked = self._asked_for(package)
+        if asked is None:
+            return of_image
+        bounds = [each.version.removesuffix(".*") for each in asked if each.operator in _FROM]
+        is_limited = any(each.operator in _LIMITS for each in asked)
+        if of_image is not None and asked.contains(of_image, prereleases=True):
+            return of_image
+        if not is_limited and self._is_newest(package):
+            return _NEWEST
+        try:
+            return max(bounds, key=Version, default=None)
+        except InvalidVersion:
+            return None
+
+    def _is_opaque(self, package: str) -> bool:
+        """Whether something is installed of which nobody knows here what it asks for, or a marker decides."""
+        wanted = self._requirements
+        lines = [] if wanted is None else [*wanted.packages, *wanted.constraints]
+        name = canonicalize_name(package)
+        return any(
+            (each.in_source and package not in self._exact)
+            or (each.requirement is None and name in canonicalize_name(each.text))
+            or (
+                each.requirement is not None
+                and canonicalize_name(each.requirement.name) == name
+                and bool(each.requirement.url or each.requirement.marker)
+            )
+            for each in lines
+        )
+
+    def _asked_for(self, package: str) -> SpecifierSet | None:
+        """What versions of a package the requirements ask for; None where they do not name it."""
+        found = [each.specifier for each in self._named() if canonicalize_name(each.name) == _plain(package)]
+        whole = None
+        for each in found:
+            whole = each if whole is None else whole & each
+        return whole
+
+    def _named(self) -> Iterator[Requirement]:
+        wanted = self._requirements
+        for each in () if wanted is None else (*wanted.packages, *wanted.constraints):
+            if each.requirement is not None:
+                yield each.requirement
+
+    def _is_newest(self, package: str) -> bool:
+        """Whether pip finds the newest version of a package that is asked for without an upper limit: the
+        image has none that it would keep, and nothing else that is limited has to fit to it."""
+        python = self._exact.get("Python")
+        if self._image is None or python is None or Version(python) < _OLDEST_PYTHON:
+            return False
+        own, brought = _modules_of(package), modules_brought(_plain(package)) or frozenset()
+        if own & self._image.modules:
+            return False
+        limited = [
+            canonicalize_name(each.name)
+            for each in self._named()
+            if any(limit.operator in _LIMITS for limit in each.specifier)
+        ]
+        return not any(
+            each in _OF_ALL or _modules_of(each) & brought or own & (modules_brought(each) or frozenset())
+            for each in limited
+        )
+
+
+def _plain(package: str) -> str:
+    return canonicalize_name(package)
+
+
+def _modules_of(package: str) -> frozenset[str]:
+    """The modules of a package itself, under the names by which they are imported."""
+    plain = _plain(package)
+    return frozenset({_MODULES.get(plain, plain.replace("-", "_"))})
+
+
+_MODULES = {
+    "hydra-core": "hydra",
+    "pillow": "PIL",
+    "pyyaml": "yaml",
+    "scikit-image": "skimage",
+    "scikit-learn": "sklearn",
+}
+"""Where they are others than the package's own name."""
