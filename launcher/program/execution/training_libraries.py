@@ -74,12 +74,21 @@ def _spawned(run: Process, event: CallMade) -> object:
 
 
 def _submitted(run: Process, event: CallMade) -> object:
-    """What a scheduler would start is what a rank runs once it is started by itself."""
+    """What a scheduler or a pool would start a rank runs itself: of many the first."""
     function, *given = event.args or (None,)
-    if event.name.endswith("map_array"):
-        given = [items_of(run, each)[0] if items_of(run, each) else Symbol() for each in given]
-    run.call(function, given, dict(event.keywords), event.node)
+    named = event.keywords
+    if not event.name.endswith("submit"):
+        given, named = [(items_of(run, each) or [Symbol()])[0] for each in given], {}
+    run.call(function, given, dict(named), event.node)
     return Symbol(f"{event.name}()", event)
+
+
+_POOLS = {
+    **{f"submitit.{each}Executor": ("submit", "map_array") for each in ("Auto", "Local", "Slurm")},
+    **{f"concurrent.futures.{each}PoolExecutor": ("submit", "map") for each in ("Thread", "Process")},
+    **{f"multiprocessing.{each}": ("map", "imap", "imap_unordered") for each in ("Pool", "pool.ThreadPool")},
+}
+"""What runs functions that it is given, by its methods."""
 
 
 def _process_made(run: Process, event: CallMade) -> object:
@@ -195,11 +204,7 @@ TRAINING_MODELS: dict[str, Model] = {
     **dict.fromkeys((*_STARTERS, "accelerate.notebook_launcher"), _run_function),
     "absl.app.run": _main_with_words,
     "lightning.pytorch.Trainer.from_argparse_args": _trainer_made,
-    **{
-        f"submitit.{each}Executor().{way}": _submitted
-        for each in ("Auto", "Local", "Slurm")
-        for way in ("submit", "map_array")
-    },
+    **{f"{made}().{way}": _submitted for made, ways in _POOLS.items() for way in ways},
     "timm.utils.get_outdir": joined_path,
     **dict.fromkeys(
         (f"{each}.SummaryWriter().{name}=" for each in _WRITERS for name in ("log_dir", "logdir")),

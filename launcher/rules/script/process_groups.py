@@ -326,6 +326,8 @@ def ranks_make_a_group(subject: ScriptSubject) -> Iterator[Finding]:
     steps = [call for file in program.files for call in file.calls_of.get("backward", ())]
     if run.strategy not in STARTS_EACH_PROCESS or (subject.plan.world_size or 1) < 2 or not steps:
         return
+    if _may_start_itself(program):
+        return
     started = f"the job starts {subject.plan.world_size} processes"
     alone = "each trains a whole model for itself"
     groups = [call for call, _ in program.calls(INIT_PROCESS_GROUP)]
@@ -335,7 +337,7 @@ def ranks_make_a_group(subject: ScriptSubject) -> Iterator[Finding]:
             starts = [related_at(each, "only here it would start others") for each in rank_starts(program)]
             yield finding_at(distribution.RANKS_NEVER_MET, call, message, related=starts)
     unknown = imports_the_unknown(program)
-    if list(rank_starts(program)) or (unknown and imports_what_joins(program)) or _may_start_itself(program):
+    if list(rank_starts(program)) or (unknown and imports_what_joins(program)):
         return
     joining = [call for call, _ in joining_calls(program)] if groups else []
     if joining and all(never_runs(program, call, run.truth) for call in joining):

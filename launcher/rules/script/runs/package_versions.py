@@ -115,7 +115,8 @@ class PackageVersions:
         nobody can tell, or the package is not there."""
         of_image = self.of_image.get(package)
         wanted = self._requirements
-        if package == "Python" or wanted is None:
+        # What is built for the image's torch is kept, whatever the requirements say: pip refuses the others.
+        if wanted is None or package in self._exact:
             return of_image
         if wanted.fetched or wanted.unusable or self._is_opaque(package):
             return None
