@@ -732,14 +732,6 @@ class ProgramFiles:
         found.update((last_name(each.value), [None]) for each in targets if isinstance(each, ast.Subscript))
         return found
 
-    def load(self, name: str) -> FileIndex | None:
-        """The file of a module by its name, also where only a run knows that it is imported, as one that an
-        option names: such a file is none of `files`."""
-        found = self.modules.get(name) or self.find(name)
-        if found is not None:
-            self._names.setdefault(found, name)
-        return found
-
     def module(self, name: str, importer: FileIndex) -> FileIndex | None:
         """The file of an imported name, with a dot in front for each level of a relative import."""
         return self.modules.get(absolute_module_name(name, self.module_name(importer), is_package(importer)))

@@ -76,6 +76,14 @@ class Program(ProgramFiles):
             self._analyses[kind] = kind(self)
         return cast(Analysis, self._analyses[kind])
 
+    def load(self, name: str) -> FileIndex | None:
+        """The file of a module by its name, also where only a run knows that it is imported, as one that an
+        option names: such a file is none of `files`."""
+        found = self.modules.get(name) or self.find(name)
+        if found is not None:
+            self._names.setdefault(found, name)
+        return found
+
     def value(self, node: ast.expr) -> Value:
         """What an expression is, wherever its function is called from; UNKNOWN where that is not sure."""
         return self.evaluation.value(node)

@@ -45,7 +45,7 @@ _OPEN_CONFIGURATION = "omegaconf.DictConfig()"
 _SWITCHES = re.compile(r"yes|no|on|off|[-+]?[1-9][\d_]*(:[0-5]?\d)+", re.IGNORECASE)
 """Texts that are switches and numbers where they stand without quotes, as YAML 1.1 has it."""
 _UNDERSCORED = re.compile(r"[-+]?\d+(_\d+)+")
-_PART = re.compile(r"(?P<escape>\\+)?\$\{(?P<inner>[^${}]*)\}")
+_PART = re.compile(r"(?P<escape>(?<!\\)\\+)?\$\{(?P<inner>[^${}]*)\}")
 _OLDEST, _CHANGES_FOLDER_UNTIL = (1, 0), (1, 2)
 
 

@@ -97,6 +97,7 @@ from launcher.rules.job.requirement_rules import (
     requirements_can_be_read,
     toolkit_knows_one_file,
     torch_is_that_of_the_image,
+    versions_have_wheels,
 )
 from launcher.rules.job.slurm_rules import (
     boot_starts_the_script,
@@ -186,6 +187,7 @@ RULES: tuple[Callable[[JobSubject], Iterator[Finding]], ...] = (
     imports_are_installed,
     torch_is_that_of_the_image,
     toolkit_knows_one_file,
+    versions_have_wheels,
     hyperparameters_are_in_the_scripts_style,
     inputs_are_in_folders,
     boot_starts_the_script,

@@ -3,7 +3,8 @@
 The table `image_packages.json` names packages as pip does. `images` are those that each image has on
 SageMaker, by framework and full version: what all versions have in common, and what one has besides, some of
 it on one kind of processor alone. `brings` are well-known ones that no image needs to have, each with what
-pip installs beside it that not every image has. `modules` are the names by which a package is imported,
+pip installs beside it that not every image has. `first_wheels` are the first versions with a wheel for each
+version of Python, of packages that are hard to build. `modules` are the names by which a package is imported,
 where they are others than its own. What is not in the table is not known, and no rule may judge by it.
 """
 
@@ -60,6 +61,12 @@ def modules_brought(package: str) -> frozenset[str] | None:
     if brought is not None:
         return _modules_of([package, *brought])
     return _modules_of([package]) if package in _in_images() else None
+
+
+def first_wheel(package: str, python: str) -> str | None:
+    """The first version of a package with a wheel for a version of Python; None where that is not known."""
+    found: str | None = _table()["first_wheels"].get(package, {}).get(python)
+    return found
 
 
 def package_of(module: str) -> str | None:

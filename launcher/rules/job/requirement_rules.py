@@ -29,6 +29,7 @@ from launcher.program.program import Program
 from launcher.program.texts import folders_added_outside
 from launcher.rules.job.image_packages import (
     ImagePackages,
+    first_wheel,
     image_packages,
     modules_brought,
     package_behind,
@@ -485,6 +486,49 @@ def _excludes_all(said: Requirement) -> bool:
     return bool(tried) and not any(
         said.specifier.contains(each, prereleases=True) for each in (*tried, "0", "99999")
     )
+
+
+@finds(Stage.SPEC, training_script.REQUIREMENT_MISSING)
+def versions_have_wheels(subject: JobSubject) -> Iterator[Finding]:
+    """No versions that are older than the first one with a wheel for the image's Python.
+
+    pip would build them on every host, with a Python that their sources do not know, and fail: numpy, scipy
+    and the like need compilers and the tools of their day.
+    """
+    job = subject.job
+    software = job_image_software(job, subject.facts)
+    named = None if job.framework is None else job.framework.python
+    pythons = () if software is None else software.python
+    minor = (named or (pythons[-1] if pythons else "")).removeprefix("py3")
+    if not minor.isdecimal() or subject.here:
+        return
+    python = f"3.{minor}"
+    for name, lines in _by_name(subject).items():
+        first = first_wheel(name, python)
+        for wanted in lines if first is not None else ():
+            said = _said_by(wanted)
+            if said.marker or said.url or _excludes_all(said):
+                continue
+            if _is_older(said, str(first)):
+                yield _at_line(
+                    wanted.place,
+                    f"{wanted.text} has no wheel for the image's Python {python} (the first is {first}): "
+                    "pip would build it on every host and most likely fail",
+                    f"Ask for {name}>={first}, take the line out where the image brings the package, or name "
+                    "an older image (`framework.version`).",
+                )
+
+
+def _is_older(said: Requirement, first: str) -> bool:
+    """Whether a requirement takes only versions before one."""
+    from packaging.version import InvalidVersion, Version
+
+    limits = [each for each in said.specifier if each.operator in ("==", "===", "~=", "<", "<=")]
+    try:
+        ends = [Version(each.version.removesuffix(".*")) for each in limits]
+    except InvalidVersion:
+        return False
+    return bool(ends) and min(ends) <= Version(first) and not said.specifier.contains(first, prereleases=True)
 
 
 @finds(Stage.SPEC, training_script.REQUIREMENT_MISSING)

@@ -56,7 +56,7 @@ from launcher.rules.script.data.workers.worker_resources import (
 from launcher.rules.script.findings import ScriptSubject
 from launcher.rules.script.runs.collective_order import ORDER_RUN_RULES
 from launcher.rules.script.runs.early_ends import ENDING_RUN_RULES
-from launcher.rules.script.runs.file_reads import files_are_there
+from launcher.rules.script.runs.file_reads import FILE_RUN_RULES
 from launcher.rules.script.runs.meetings import MEETING_RUN_RULES
 from launcher.rules.script.runs.micro_batches import gradients_are_sent_once_a_step
 from launcher.rules.script.runs.rank_runs import RankRuns
@@ -166,7 +166,7 @@ RUN_RULES: tuple[Callable[[RankRuns], Iterator[Finding]], ...] = (
     *ORDER_RUN_RULES,
     *LOADER_RUN_RULES,
     *SHARED_FILE_RUN_RULES,
-    files_are_there,
+    *FILE_RUN_RULES,
     gradients_are_sent_once_a_step,
 )
 """The rules on what the ranks of a job do; what another rule has found of a mode is not said again."""

@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
+import ast
 import posixpath
 import re
 from collections.abc import Iterator
 from pathlib import Path
 
 from launcher.failure_modes import data, training_script
-from launcher.failure_modes.model import Finding, Stage
+from launcher.failure_modes.model import Finding, Severity, Stage
 from launcher.failure_modes.registry import finds
 from launcher.program.execution.objects import OPEN, OWN, CallMade, OpenedFile, is_known, known_beginning
 from launcher.program.execution.process import CODE_FOLDER
 from launcher.program.index import last_name
+from launcher.program.objects.nodes import nodes_within
+from launcher.rules.script.configuration_files import ConfigurationFiles
 from launcher.rules.script.findings import finding_at
-from launcher.rules.script.runs.rank_runs import RankRuns, settings_of
+from launcher.rules.script.runs.rank_runs import TRAINING, RankRuns, settings_of
 from launcher.rules.script.runs.saves_and_loads import is_in, text_of_path
 
 _READERS = {
@@ -41,6 +44,12 @@ _READERS = {
     "scipy.io.wavfile.read": ("filename", 0),
 }
 """What reads a file or folder, and raises where it is not there."""
+_LOADERS = ("torch.utils.data.DataLoader", "torchvision.datasets.ImageFolder", "datasets.load_dataset")
+_OF_CHANNELS = re.compile(
+    r"/opt/ml(/input|/?$|/(?!model|checkpoints|output|code))|SM_(CHANNEL|INPUT|TRAINING_ENV)|^SM_$|sagemaker",
+    re.IGNORECASE,
+)
+"""What stands somewhere in a program that reads a channel, or in what it is given."""
 _OF_TEXTS = re.compile(r"os\.path\.(?!exists|isfile|isdir|islink|getsize)\w+|pathlib\.\w+|print|logging\.\w+")
 """What is done with a path that neither makes nor looks for the file."""
 _FETCHING = re.compile(
@@ -103,6 +112,39 @@ def files_are_there(runs: RankRuns) -> Iterator[Finding]:
         )
 
 
+@finds(Stage.SCRIPT, data.CHANNELS_DIFFER)
+def channels_are_named(runs: RankRuns) -> Iterator[Finding]:
+    """A job with channels of which nothing in program, configuration or job names one.
+
+    Every host downloads them, and the program trains on what lies elsewhere, or ends as it finds nothing. A
+    warning, as something outside of the program may link them to where it looks.
+
+    Bad: `ImageFolder("data/train")` in a job with `inputs: {train: ...}`. Good: the same with
+    os.environ["SM_CHANNEL_TRAIN"]. Source: SageMaker's documentation of training storage.
+    """
+    first, job = runs.first, runs.subject.job
+    if first is None or not runs.trains or not job.inputs or job.backend != "sagemaker":
+        return
+    files = runs.program.analysis(ConfigurationFiles)
+    given = map(str, (*first.world.words, *job.hyperparameters.values(), *job.environment.values()))
+    read = (text for name in first.documents for text, _ in files.texts_of(name))
+    nodes = (each for file in runs.program.files for each in nodes_within(file.tree))
+    written = (each.value for each in nodes if isinstance(each, ast.Constant) and isinstance(each.value, str))
+    modules = (each.module or "" for file in runs.program.files for each in file.imports)
+    if any(map(_OF_CHANNELS.search, (*given, *read, *files.texts(), *written, *modules))):
+        return
+    loaders = [*first.calls(*_LOADERS), *first.calls(*TRAINING)]
+    names = " and ".join(f"`{each}`" for each in sorted(job.inputs))
+    yield finding_at(
+        data.CHANNELS_DIFFER,
+        loaders[0].node,
+        f"nothing in this job names the folder of {names}: every host downloads it, and the program reads "
+        "its data from elsewhere",
+        severity=Severity.WARNING,
+        remedy=f"Give the program /opt/ml/input/data/{min(job.inputs)} as the folder of its data.",
+    )
+
+
 def _needed_path(path: str, folder: str) -> str | None:
     """The absolute path that has to be there: of a path that is known in part the folder that is known; None
     where it is taken of a folder that nobody knows."""
@@ -142,3 +184,6 @@ def _paths_touched(event: CallMade) -> Iterator[str]:
             known = known_beginning(path)
             if known.strip("./"):
                 yield posixpath.normpath(posixpath.join(event.folder, known))
+
+
+FILE_RUN_RULES = (files_are_there, channels_are_named)

@@ -10,6 +10,11 @@ from launcher.failure_modes.registry import finds
 from launcher.program.program import OLD_ASYNC, Program
 from launcher.rules.script.findings import finding_at
 
+_WORD_SINCE = "3.7"
+"""Source: "What's New In Python 3.7"."""
+_RENAMED_SINCE = "0.4.1"
+"""Source: the release notes of torch 0.4.1."""
+
 
 @finds(Stage.SCRIPT, training_script.SCRIPT_RAISED)
 def words_are_those_of_python(program: Program) -> Iterator[Finding]:
@@ -28,8 +33,8 @@ def words_are_those_of_python(program: Program) -> Iterator[Finding]:
             yield finding_at(
                 training_script.SCRIPT_RAISED,
                 min(calls, key=lambda each: each.lineno),
-                "`async` is a word of Python since 3.7 and can't name an argument: every rank ends with a "
-                "SyntaxError here",
+                f"`async` is a word of Python since {_WORD_SINCE} and can't name an argument: every rank "
+                "ends with a SyntaxError here",
                 severity=None if file is program.entry else Severity.WARNING,
-                remedy="Write `non_blocking=True`, as torch calls it since 0.4.1.",
+                remedy=f"Write `non_blocking=True`, as torch calls it since {_RENAMED_SINCE}.",
             )
