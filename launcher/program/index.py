@@ -658,7 +658,8 @@ class ProgramFiles:
 
     `unread` are those among them that are no readable Python. `modules` are the files by their dotted names,
     as the program's imports name them. `words` and `variables` are those that a job starts it with. `find`
-    looks for a module by its name where those of the program lie, also one that no import names."""
+    looks for a module by its name, also where no import names it, and `entries` gives the names in a folder
+    below the root that has modules."""
 
     entry: FileIndex
     root: Path
@@ -668,6 +669,7 @@ class ProgramFiles:
     words: tuple[str, ...] | None = None
     variables: Mapping[str, str] | None = None
     find: Callable[[str], FileIndex | None] = lambda name: None
+    entries: Callable[[str], list[str]] = lambda folder: []
     _names: dict[FileIndex, str] = field(default_factory=dict)
 
     def __post_init__(self) -> None:

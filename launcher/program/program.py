@@ -16,8 +16,9 @@ import tokenize
 import warnings
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import cached_property
+from itertools import islice
 from pathlib import Path
 from types import MappingProxyType
 from typing import TypeVar, cast
@@ -325,7 +326,9 @@ class _ImportChain:
 
     def _made(self, files: dict[FileIndex, str]) -> Program:
         unread, modules = tuple(self.unread.values()), dict(self.modules)
-        return Program(self.entry, self.root, tuple(files), unread, modules, find=self._module)
+        return Program(
+            self.entry, self.root, tuple(files), unread, modules, find=self._module, entries=self._entries
+        )
 
     def _name_of_entry(self) -> str:
         """By its place below the root, so that relative imports of an entry in a package are found."""
@@ -351,6 +354,15 @@ class _ImportChain:
                     self.modules[name] = read
                 break
         return self.modules.get(name)
+
+    def _entries(self, folder: str) -> list[str]:
+        """The names in a folder below the root that has modules of the program; none of any other."""
+        place = os.path.realpath(self.root / folder)
+        if f"{place}{os.sep}".startswith(self.real_root + os.sep):
+            with suppress(OSError, ValueError):
+                names = sorted(each.name for each in islice(Path(place).iterdir(), MOST_FILES))
+                return names if any(each.endswith(".py") for each in names) else []
+        return []
 
     def _candidates(self, name: str) -> Iterator[Path]:
         """The files that an absolute name may mean, the first that Python would take first."""

@@ -6,6 +6,7 @@ import ast
 import builtins
 import functools
 import os
+import posixpath
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from itertools import accumulate
@@ -88,6 +89,13 @@ class ProgramRun(Process):
     def script(self) -> str:
         """The program's file, as the command names it."""
         return os.path.relpath(self.program.entry.path, self.program.root)
+
+    def entries(self, folder: str) -> list[str]:
+        """The names in a folder of the program's modules, by its path in the job; none of any other."""
+        whole = posixpath.normpath(posixpath.join(self.folder, folder))
+        if whole != CODE_FOLDER and not whole.startswith(f"{CODE_FOLDER}/"):
+            return []
+        return self.program.entries(posixpath.relpath(whole, CODE_FOLDER))
 
     # Modules.
 

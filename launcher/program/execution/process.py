@@ -65,6 +65,10 @@ class Process(Statements):
         """The program's file, as the command names it."""
 
     @abstractmethod
+    def entries(self, folder: str) -> list[str]:
+        """The names in a folder of the program's modules, by its path in the job; none of any other."""
+
+    @abstractmethod
     def path_of(self, node: ast.AST) -> str:
         """The path of the file in which something stands, in the job."""
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import fnmatch
 import json
 import posixpath
 import re
@@ -412,6 +413,46 @@ def _of_path(name: str) -> Model:
     return read
 
 
+def _entries(run: Process, path: object) -> list[str]:
+    text = str(path) if isinstance(path, PurePosixPath) else path
+    return run.entries(text) if isinstance(text, str) and is_known(text) else []
+
+
+def _listed(run: Process, event: CallMade) -> object:
+    """The files beside the program's modules, of which many make a registry."""
+    path = event.argument("path", 0)
+    return _entries(run, "." if path is None else path) or NotImplemented
+
+
+def _scanned(run: Process, event: CallMade) -> object:
+    path = event.argument("path", 0)
+    found = [
+        DottedEntries(
+            name=name,
+            path=posixpath.join(text_of(path), name),
+            is_file=Native("is_file", lambda name=name, **_: "." in name),
+            is_dir=Native("is_dir", lambda name=name, **_: "." not in name),
+        )
+        for name in _entries(run, path)
+    ]
+    return found or NotImplemented
+
+
+def _globbed(run: Process, event: CallMade) -> object:
+    pattern = event.argument("pathname", 0)
+    folder, _, last = pattern.rpartition("/") if isinstance(pattern, str) else ("", "", "")
+    found = fnmatch.filter(_entries(run, folder or "."), last)
+    return [posixpath.join(folder, each) for each in found] or NotImplemented
+
+
+def _files_within(run: Process, owner: Any) -> object:
+    def list_files(pattern: Any = "*") -> object:
+        found = fnmatch.filter(_entries(run, owner), pattern) if isinstance(pattern, str) else []
+        return [owner / each for each in found] or Symbol()
+
+    return Native("glob", list_files)
+
+
 def _folder_made(run: Process, owner: Any) -> object:
     def make(*args: Any, **keywords: Any) -> None:
         if isinstance(owner, PurePosixPath):
@@ -660,6 +701,10 @@ PYTHON_MODELS: dict[str, Model] = {
     ".format": _format,
     ".read": _read,
     ".mkdir": _folder_made,
+    **dict.fromkeys((".glob", ".iterdir"), _files_within),
+    "os.listdir": _listed,
+    "os.scandir": _scanned,
+    **dict.fromkeys(("glob.glob", "glob.iglob"), _globbed),
     ".merge_from_file": _merged_from_file,
     **dict.fromkeys((".merge_from_list", ".merge_from_dotlist"), _merged_from_list),
     **dict.fromkeys((".merge_from_dict", ".merge_from_other_cfg"), _merged_from_other),

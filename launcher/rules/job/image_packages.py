@@ -4,7 +4,8 @@ The table `image_packages.json` names packages as pip does. `images` are those t
 SageMaker, by framework and full version: what all versions have in common, and what one has besides, some of
 it on one kind of processor alone. `brings` are well-known ones that no image needs to have, each with what
 pip installs beside it that not every image has. `first_wheels` are the first versions with a wheel for each
-version of Python, of packages that are hard to build. `modules` are the names by which a package is imported,
+version of Python, of packages that are hard to build, and `unfit` those that newer torches do not run.
+`modules` are the names by which a package is imported,
 where they are others than its own. What is not in the table is not known, and no rule may judge by it.
 """
 
@@ -67,6 +68,21 @@ def first_wheel(package: str, python: str) -> str | None:
     """The first version of a package with a wheel for a version of Python; None where that is not known."""
     found: str | None = _table()["first_wheels"].get(package, {}).get(python)
     return found
+
+
+@frozen
+class Unfit:
+    """A package that newer torches do not run: all versions or those before one, from which torch, and why."""
+
+    before: str | None
+    torch: str
+    why: str
+
+
+def unfit_package(package: str) -> Unfit | None:
+    """What is known of a package that fails with newer torches; None where nothing is."""
+    found = _table()["unfit"].get(package)
+    return None if found is None else Unfit(**found)
 
 
 def package_of(module: str) -> str | None:

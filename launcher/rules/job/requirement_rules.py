@@ -34,6 +34,7 @@ from launcher.rules.job.image_packages import (
     modules_brought,
     package_behind,
     package_of,
+    unfit_package,
 )
 from launcher.rules.job.subject import JobSubject
 from launcher.source.requirements_file import FileLine, WantedPackage
@@ -516,6 +517,30 @@ def versions_have_wheels(subject: JobSubject) -> Iterator[Finding]:
                     "pip would build it on every host and most likely fail",
                     f"Ask for {name}>={first}, take the line out where the image brings the package, or name "
                     "an older image (`framework.version`).",
+                )
+
+
+@finds(Stage.SPEC, training_script.REQUIREMENT_MISSING)
+def packages_run_with_torch(subject: JobSubject) -> Iterator[Finding]:
+    """No packages that end with an error where they are imported beside the image's torch."""
+    software = job_image_software(subject.job, subject.facts)
+    if software is None or software.framework != "pytorch" or subject.here:
+        return
+    from packaging.version import Version
+
+    for name, lines in _by_name(subject).items():
+        unfit = unfit_package(name)
+        if unfit is None or Version(software.version) < Version(unfit.torch):
+            continue
+        for wanted in lines:
+            said = _said_by(wanted)
+            if said.marker is None and (unfit.before is None or _is_older(said, unfit.before)):
+                newer = f"Ask for {name}>={unfit.before}" if unfit.before else f"Do without {name}"
+                yield _at_line(
+                    wanted.place,
+                    f"{wanted.text} {unfit.why}: every rank ends where it is imported with torch "
+                    f"{software.version}",
+                    f"{newer}, or name an image with an older torch (`framework.version`).",
                 )
 
 

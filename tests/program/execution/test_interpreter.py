@@ -408,6 +408,16 @@ FILES = {
         {"parts/one.py": "from parts.two import value\n", "parts/two.py": "value = 2\n"},
         2,
     ),
+    "the modules of a folder": (
+        "import glob, importlib, os\n"
+        "names = [each[:-3] for each in os.listdir('parts') if each.endswith('.py')]\n"
+        "names += [each.name[:-3] for each in os.scandir('parts') if each.is_file()]\n"
+        "names += [os.path.basename(each)[:-3] for each in glob.glob('parts/*.py')]\n"
+        "names += [each.stem for each in Path('parts').glob('*.py')]\n"
+        "lib.call([importlib.import_module('parts.' + each).value for each in names])",
+        {"parts/one.py": "value = 1", "parts/two.py": "value = 2"},
+        [1, 2] * 4,
+    ),
     "a configuration in Python that is run by its path": (
         "import importlib.util as u\nspec = u.spec_from_file_location('c', args.file)\n"
         "module = u.module_from_spec(spec)\nspec.loader.exec_module(module)\nlib.call(module.cfg['a'])",

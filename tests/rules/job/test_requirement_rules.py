@@ -130,6 +130,27 @@ def test_a_version_without_a_wheel_for_the_images_python_cannot_be_installed(
     assert all("no wheel for the image's Python 3.12" in message for _, message in said)
 
 
+@pytest.mark.parametrize(
+    ("line", "version", "refused"),
+    [
+        ("timm==0.3.2", "2.8.0", True),
+        ("timm==0.3.2", "1.13.1", False),
+        ("timm==0.4.12", "2.8.0", False),
+        ("timm", "2.8.0", False),
+        ("torchtext", "2.8.0", True),
+        ("torchtext==0.18.0", "2.3.0", False),
+    ],
+)
+def test_a_package_that_the_images_torch_does_not_run_is_named(
+    found, line: str, version: str, refused: bool
+) -> None:
+    said = found(f"{line}\n", framework={"name": "pytorch", "version": version})
+    assert [text for _, text in said if "every rank ends where it is imported" in text] == [
+        text for _, text in said if refused
+    ]
+    assert bool(said) >= refused
+
+
 def test_an_older_image_has_an_older_python(found) -> None:
     older = {"name": "pytorch", "version": "2.5.1", "python": "py311"}
     assert found("numpy==1.24.0\n", framework=older) == []

@@ -53,11 +53,14 @@ def names_are_still_there(runs: RankRuns) -> Iterator[Finding]:
         if version is None:
             continue
         told.add(event.name)
+        same = (each for each in runs.runs[0].calls(event.name) if each.is_sure and not each.is_tried)
+        others = dict.fromkeys(each.node for each in same if each.node is not event.node)
         yield finding_at(
             training_script.SCRIPT_RAISED,
             event.node,
             f"{package} {version} has no {event.name}, which is gone since {since}: every rank ends here",
             remedy=f"Use what {package} has in its place, or {_older(runs, package, since)}.",
+            related=[related_at(each, "read here, too") for each in others],
         )
 
 
@@ -88,6 +91,44 @@ def arguments_are_still_taken(runs: RankRuns) -> Iterator[Finding]:
                 remedy=f"{said[1]}, or {_older(runs, package, since)}.",
             )
             break
+
+
+_TRANSPOSED = re.compile(r"\.t\(\)\.(eq|ne|gt|lt|ge|le)\(\)\[\]\.view$")
+_REFUSED_VIEWS_SINCE = "1.7"
+"""The version of torch from which on what is calculated of a transposed tensor is laid out as that is.
+
+Source: its release notes."""
+
+
+@finds(Stage.SCRIPT, training_script.SCRIPT_RAISED)
+def views_are_of_tensors_in_one_piece(runs: RankRuns) -> Iterator[Finding]:
+    """`view` of rows of what is compared with a transposed tensor, as old measures of accuracy have it.
+
+    The rows are not laid out in one piece: torch raises a RuntimeError at the first batch that is measured.
+    Silent where one row alone is taken, and within a `try`.
+
+    Bad: `correct = pred.t().eq(target)`, `correct[:5].view(-1)`. Good: `correct[:5].reshape(-1)`. Source: the
+    release notes of torch 1.7; torch.Tensor.view.
+    """
+    version = runs.packages.has_since("torch", _REFUSED_VIEWS_SINCE)
+    if version is None or runs.first is None:
+        return
+    made = [each for each in runs.first.events if _TRANSPOSED.search(each.name) and not each.is_tried]
+    for event in made:
+        rows = event.node.func.value if isinstance(event.node.func, ast.Attribute) else None
+        part = rows.slice if isinstance(rows, ast.Subscript) else None
+        upper = part.upper if isinstance(part, ast.Slice) else None
+        several = sum(each.node is event.node and each.callers == event.callers for each in made) > 1
+        known = upper.value if isinstance(upper, ast.Constant) else 2 if several else 1
+        if event.args[:1] == (-1,) and isinstance(known, int) and known > 1:
+            yield finding_at(
+                training_script.SCRIPT_RAISED,
+                event.node,
+                "these rows are of a transposed tensor and not in one piece: view raises a RuntimeError in "
+                f"torch {version} (since {_REFUSED_VIEWS_SINCE}), and every rank ends here",
+                remedy="Write `reshape` in place of `view`.",
+            )
+            return
 
 
 def _refusal(event: CallMade, argument: int | str) -> tuple[str, str] | None:
@@ -296,6 +337,7 @@ def _is_unpacked(call: ast.Call) -> bool:
 ENDING_RUN_RULES = (
     names_are_still_there,
     arguments_are_still_taken,
+    views_are_of_tensors_in_one_piece,
     variables_are_set,
     checkpoints_can_be_read_again,
     commands_find_what_they_need,

@@ -19,6 +19,7 @@ from launcher.rules.script.runs.rank_runs import TRAINING, RankRuns, loops_aroun
 _LOADER = "torch.utils.data.DataLoader"
 _SAMPLER = "torch.utils.data.DistributedSampler"
 _DATASETS = ("torchvision.datasets.", "torchaudio.datasets.", "torchtext.datasets.", "datasets.load_")
+_OF_DATASETS = tuple(f"torch.utils.data.{each}()" for each in ("Subset", "ConcatDataset", "random_split"))
 _OF_RANKS = re.compile(r"rank|shard|world|replica|get_worker_info|num_nodes", re.IGNORECASE)
 """What a dataset names that deals ranks their parts itself."""
 _EPOCHS = re.compile(r"epoch|prepare|resume|state", re.IGNORECASE)
@@ -118,7 +119,18 @@ def _is_whole(dataset: Any) -> bool:
         return "Iterable" not in base and not any(
             _OF_RANKS.search(ast.unparse(each.node)) for each in dataset.kind.line()
         )
-    return isinstance(dataset, Symbol) and dataset.name.startswith(_DATASETS)
+    if not isinstance(dataset, Symbol):
+        return isinstance(dataset, list | tuple) and bool(dataset) and all(map(_is_whole, dataset))
+    made = dataset.made_by
+    if made is not None and dataset.name.startswith(_OF_DATASETS):
+        others = (*made.args[1:], *made.keywords.values())
+        return bool(made.args) and _is_whole(made.args[0]) and not any(map(_is_open, others))
+    return dataset.name.startswith(_DATASETS)
+
+
+def _is_open(value: Any) -> bool:
+    """Whether nobody knows what a value is, which may be a rank's own part of the indices."""
+    return isinstance(value, Symbol) and not value.name
 
 
 def _shown(value: Any, depth: int = 4) -> object:
