@@ -72,7 +72,7 @@ def first_wheel(package: str, python: str) -> str | None:
 
 @frozen
 class Unfit:
-    """A package that newer torches do not run: all versions or those before one, from which torch, and why."""
+    """A package that newer torches do not run: its versions before one or all, from which on, and why."""
 
     before: str | None
     torch: str
