@@ -46,6 +46,8 @@ _CALCULATED: Mapping[type[ast.operator], Callable[[Any, Any], Any]] = {
 }
 _LONGEST_TEXT = 200
 """Of what `eval` is given, in characters."""
+SLICED = "[:]"
+"""The attribute of a part of what is open that holds where the slice begins and ends, and its step."""
 _LARGEST_POWER = 64
 _MOST_COUNTED = 64
 """So many numbers of a range are gone through one by one: tables of positions have thousands."""
@@ -312,7 +314,11 @@ class Expressions(ABC):
             ends = [None if each is None else self.evaluate(each, scope) for each in _ends(node.slice)]
             whole = isinstance(owner, str | list | tuple) and ends[2] != 0
             whole &= all(each is None or isinstance(each, int) for each in ends)
-            return owner[slice(*ends)] if whole else Symbol(item_name(getattr(owner, "name", "")))
+            if whole:
+                return owner[slice(*ends)]
+            part = Symbol(item_name(getattr(owner, "name", "")), owner=owner)
+            part.attributes[SLICED] = ends
+            return part
         return self.item(owner, self.evaluate(node.slice, scope), node)
 
     def item(self, owner: Any, key: Any, node: ast.AST) -> object:

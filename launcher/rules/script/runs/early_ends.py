@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from launcher.failure_modes import training_script
 from launcher.failure_modes.model import Finding, Severity, Stage
 from launcher.failure_modes.registry import finds
+from launcher.program.execution.expressions import SLICED
 from launcher.program.execution.interpreter import READ_UNSET
 from launcher.program.execution.objects import (
     OPEN,
@@ -18,6 +19,7 @@ from launcher.program.execution.objects import (
     DottedEntries,
     Object,
     OpenDictionary,
+    Symbol,
 )
 from launcher.program.execution.ranks import removal_of
 from launcher.program.index import ancestors
@@ -93,7 +95,7 @@ def arguments_are_still_taken(runs: RankRuns) -> Iterator[Finding]:
             break
 
 
-_TRANSPOSED = re.compile(r"\.t\(\)\.(eq|ne|gt|lt|ge|le)\(\)\[\]\.view$")
+_TRANSPOSED = re.compile(r"\.(t|transpose)\(\)\.(eq|ne|gt|lt|ge|le)\(\)(\[\])?\.view$")
 _REFUSED_VIEWS_SINCE = "1.7"
 """The version of torch from which on what is calculated of a transposed tensor is laid out as that is.
 
@@ -115,12 +117,10 @@ def views_are_of_tensors_in_one_piece(runs: RankRuns) -> Iterator[Finding]:
         return
     made = [each for each in runs.first.events if _TRANSPOSED.search(each.name) and not each.is_tried]
     for event in made:
-        rows = event.node.func.value if isinstance(event.node.func, ast.Attribute) else None
-        part = rows.slice if isinstance(rows, ast.Subscript) else None
-        upper = part.upper if isinstance(part, ast.Slice) else None
-        several = sum(each.node is event.node and each.callers == event.callers for each in made) > 1
-        known = upper.value if isinstance(upper, ast.Constant) else 2 if several else 1
-        if event.args[:1] == (-1,) and isinstance(known, int) and known > 1:
+        rows = _rows_of(event.owner)
+        if rows is None:  # As of a loop over (1, 5): one of several is more than one.
+            rows = sum(each.node is event.node and each.callers == event.callers for each in made)
+        if event.args[:1] == (-1,) and rows > 1:
             yield finding_at(
                 training_script.SCRIPT_RAISED,
                 event.node,
@@ -129,6 +129,20 @@ def views_are_of_tensors_in_one_piece(runs: RankRuns) -> Iterator[Finding]:
                 remedy="Write `reshape` in place of `view`.",
             )
             return
+
+
+def _rows_of(part: object) -> int | None:
+    """How many rows a part of a tensor has that `topk` made, None where nobody can tell."""
+    ends = part.attributes.get(SLICED) if isinstance(part, Symbol) else None
+    if isinstance(ends, list) and ends[1] is not None:
+        return ends[1] if isinstance(ends[1], int) else None
+    while isinstance(part, Symbol):
+        call = part.made_by
+        if call is not None and call.name.rpartition(".")[2] == "topk":
+            most = call.argument("k", 1 if call.name == "torch.topk" else 0)
+            return most if isinstance(most, int) else None
+        part = part.owner if call is None else call.owner
+    return None
 
 
 def _refusal(event: CallMade, argument: int | str) -> tuple[str, str] | None:

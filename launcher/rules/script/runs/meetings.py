@@ -28,7 +28,14 @@ _SETTING_DEVICES = (
     "torch.set_default_device",
     "torch.accelerator.*",
 )
-_JOINING = re.compile(r"init|dist|setup|set_up|launch|parallel|process|comm|world|rank", re.IGNORECASE)
+_JOINING = re.compile(
+    r"(^|[_ ])(init(ialize)?|setup|set_up)"
+    r"(?=$| |_(?!logg|weight|param|seed|backbone|model|optim|data|metric|writer))"
+    r"|dist|ddp|launch|parallel|process_?group|world|(^|[_ ])(comm(?=$|[_ u])|ranks?(?=$|[_ ]))",
+    re.IGNORECASE,
+)
+_BY_IMPORT = re.compile(r"dist|parallel|launch|cluster|slurm|mpi|comm", re.IGNORECASE)
+"""What modules are called that may make one as they are imported."""
 _CHOOSING = re.compile(rf"{_JOINING.pattern}|cuda|device|gpu|accelerat", re.IGNORECASE)
 """What functions are called that may make a group, and that may choose a device."""
 _INDEX = re.compile(r"cuda:(\d+)")
@@ -70,10 +77,10 @@ def ranks_come_to_their_group(runs: RankRuns) -> Iterator[Finding]:
 
 def _never_grouped(runs: RankRuns, first: RankRun) -> Iterator[Finding]:
     """A program that calls nothing that makes a group, and of which all that its libraries do is seen."""
-    unknown = {each.partition(".")[0] for each in unknown_imports(runs.program)}
-    called = {each.name.partition(".")[0] for run in runs.runs for each in run.events}
+    unknown = list(unknown_imports(runs.program))
     by_other_ways = bool(runs.program.mentioning("init_process_group")) or any(runs.calls(*_STARTING))
-    if not by_other_ways and unknown <= called:
+    # What no rank calls makes a group where it is imported, if at all.
+    if not by_other_ways and not any(map(_BY_IMPORT.search, unknown)):
         # DataParallel shows who was meant to take the GPUs of a host: one process for all of them.
         trained = [*first.calls("torch.nn.parallel.DataParallel"), *first.calls(*TRAINING)]
         yield from ranks_without_group(trained[0].node, runs.world_size, is_sure=not unknown)
