@@ -190,6 +190,14 @@ def literal_of(text: str) -> Any:
         return text
 
 
+def _evaluated_literal(run: Process, event: CallMade) -> object:
+    given = event.args[0] if event.args else None
+    if not isinstance(given, str) or not is_known(given):
+        return Symbol()
+    found = literal_of(given)
+    return run.fail("ValueError") if found is given else found
+
+
 def _merged_from_other(run: Process, owner: Any) -> object:
     """Another configuration, or entries by their dotted names."""
 
@@ -662,6 +670,7 @@ PYTHON_MODELS: dict[str, Model] = {
     "sys.exit": _exits,
     "os._exit": _exits,
     "io.open": lambda run, event: open_file(run, *event.args[:2]),
+    "ast.literal_eval": _evaluated_literal,
     "json.loads": _document_read,
     "json.load": _document_read,
     "yaml.safe_load": _document_read,

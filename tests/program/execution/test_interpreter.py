@@ -335,6 +335,11 @@ PROGRAMS: dict[str, tuple[str, list[Any]]] = {
         "t = [lib.call(i, j) for i in range(2000) for j in range(900)]\nlib.call(1)",
         [(UNKNOWN, UNKNOWN), 1],
     ),
+    "literals in texts": (
+        "import ast\ndef read(v):\n    try: return ast.literal_eval(v)\n    except ValueError: return v\n"
+        "lib.call(read('[1, 2]'), read('a/b'))",
+        [([1, 2], "a/b")],
+    ),
     "words for a configuration of yacs": (
         "from yacs.config import CfgNode\nc = CfgNode({'a': {'b': 1}, 'c': 'x'})\n"
         "c.merge_from_list(['a.b', '2', 'c', 'y', 'd', '[1]'])\nlib.call(c.a.b, c.c, c.d)",

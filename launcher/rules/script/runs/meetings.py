@@ -235,9 +235,9 @@ def variables_of_the_launcher_are_kept(runs: RankRuns) -> Iterator[Finding]:
     DIST006 and DIST003.
     """
     first, neighbour = runs.first, runs.neighbour
-    if first is None or first.group is None:
+    if first is None or (first.group is None and not runs.trains):
         return
-    joined = first.events.index(first.group)
+    joined = -1 if first.group is None else first.events.index(first.group)
     for place, event in enumerate(first.events):
         if event.name != "os.environ.__setitem__":
             continue
