@@ -125,6 +125,8 @@ def channels_are_named(runs: RankRuns) -> Iterator[Finding]:
     first, job = runs.first, runs.subject.job
     if first is None or not runs.trains or not job.inputs or job.backend != "sagemaker":
         return
+    if next(files_are_there(runs), None) is not None:
+        return  # It has been said of what is read in place of the channel.
     files = runs.program.analysis(ConfigurationFiles)
     given = map(str, (*first.world.words, *job.hyperparameters.values(), *job.environment.values()))
     read = (text for name in first.documents for text, _ in files.texts_of(name))

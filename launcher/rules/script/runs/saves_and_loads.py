@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import PurePosixPath
-from typing import Any
+from typing import Any, TypeVar
 
 from launcher.failure_modes import checkpoints
 from launcher.failure_modes.model import Finding, Related, Severity, Stage
@@ -140,9 +140,22 @@ def states_are_saved_where_they_are_kept(runs: RankRuns) -> Iterator[Finding]:
     if any(runs.by_libraries or each in called for each in moving if each not in tracked):
         return
     others += len(tracked)
-    for node, (run, path) in first.items():
-        severity = Severity.WARNING if others else None
-        yield lost_state(subject, node, _shown(path), severity, _names_of_folder(runs, run, node, path)[:1])
+    severity = Severity.WARNING if others else None
+    for (node, (run, path)), *more in _by_folder(first.items(), lambda each: each[1][1]):
+        related = _names_of_folder(runs, run, node, path)[:1]
+        related += [related_at(each, "saved to the same folder here") for each, _ in more]
+        yield lost_state(subject, node, _shown(path), severity, related)
+
+
+_Saved = TypeVar("_Saved")
+
+
+def _by_folder(saved: Iterable[_Saved], path_of: Callable[[_Saved], str]) -> list[list[_Saved]]:
+    """What is saved, that of each folder together: one cause, and one line to change."""
+    found: dict[str, list[_Saved]] = {}
+    for each in saved:
+        found.setdefault(path_of(each).rpartition("/")[0], []).append(each)
+    return list(found.values())
 
 
 def _moves_to_lost_folder(runs: RankRuns, call: ast.Call, kept: tuple[str, ...]) -> bool:
@@ -329,6 +342,7 @@ def ranks_save_to_their_own_files(runs: RankRuns) -> Iterator[Finding]:
         (each, is_near) for each, is_near in ((neighbour, True), (next_host, False)) if each is not None
     ]
     told: set[ast.Call] = set()
+    found: list[tuple[CallMade, str, bool]] = []
     for other, is_near in others:
         paths = {event.node: path for event, path in _paths(other) if _is_of_all(event)}
         for event, path in _paths(first):
@@ -336,19 +350,22 @@ def ranks_save_to_their_own_files(runs: RankRuns) -> Iterator[Finding]:
             if not same or event.node in told or not _is_of_all(event):
                 continue
             told.add(event.node)
-            who = "every rank" if is_near else "one rank of every host"
-            tests = tests_before(event)[:2]
-            yield finding_at(
-                checkpoints.RANKS_WRITE_SAME_FILE,
-                event.node,
-                f"{who} saves to `{_shown(path)}` in this job: they overwrite each other, on a shared file "
-                "system in the middle of the write, and the file that is left may be torn",
-                severity=None if is_near else Severity.WARNING,
-                related=[
-                    *(related_at(each, "this holds on each of them") for each in tests[:1]),
-                    *settings_of(first, tests),
-                ],
-            )
+            found.append((event, path, is_near))
+    for (event, path, is_near), *more in _by_folder(found, lambda each: f"{each[2]}/{each[1]}"):
+        tests = tests_before(event)[:2]
+        yield finding_at(
+            checkpoints.RANKS_WRITE_SAME_FILE,
+            event.node,
+            f"{'every rank' if is_near else 'one rank of every host'} saves to `{_shown(path)}` in this job: "
+            "they overwrite each other, on a shared file system in the middle of the write, and the file "
+            "that is left may be torn",
+            severity=None if is_near else Severity.WARNING,
+            related=[
+                *(related_at(each, "this holds on each of them") for each in tests[:1]),
+                *settings_of(first, tests),
+                *(related_at(each.node, "so too here") for each, _, _ in more),
+            ],
+        )
 
 
 def _paths(run: RankRun) -> Iterator[tuple[CallMade, str]]:

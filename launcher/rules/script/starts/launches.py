@@ -62,7 +62,12 @@ def nothing_is_submitted_again(subject: ScriptSubject) -> Iterator[Finding]:
     for call in (*submitted, *_commands_to_schedulers(program)):
         if surely_runs(program, call, known=run.truth):
             message = "every process would submit the training once more, to a scheduler that is not there"
-            yield finding_at(distribution.SCRIPT_DOES_NOT_FIT_STRATEGY, call, message)
+            yield finding_at(
+                distribution.SCRIPT_DOES_NOT_FIT_STRATEGY,
+                call,
+                message,
+                remedy="Call what is submitted here: the job starts each rank itself.",
+            )
             return
 
 
