@@ -16,9 +16,10 @@ from launcher.program.execution.process import CODE_FOLDER
 from launcher.program.index import last_name
 from launcher.program.objects.nodes import nodes_within
 from launcher.rules.script.configuration_files import ConfigurationFiles
-from launcher.rules.script.findings import finding_at
+from launcher.rules.script.findings import finding_at, related_at
 from launcher.rules.script.runs.rank_runs import TRAINING, RankRuns, settings_of
 from launcher.rules.script.runs.saves_and_loads import is_in, text_of_path
+from launcher.rules.script.runs.shared_files import MADE_BY_SERVICE, MAKERS
 
 _READERS = {
     "builtins.open": ("file", 0),
@@ -41,9 +42,12 @@ _READERS = {
     "datasets.load_from_disk": ("dataset_path", 0),
     **dict.fromkeys(("soundfile.read", "librosa.load", "librosa.core.load"), ("path", 0)),
     "torchaudio.load": ("uri", 0),
+    "torch.load": ("f", 0),
     "scipy.io.wavfile.read": ("filename", 0),
 }
 """What reads a file or folder, and raises where it is not there."""
+_WRITERS = {"numpy.save": ("file", 0), "numpy.savez": ("file", 0), "numpy.savetxt": ("fname", 0)}
+"""What writes a file, and raises where its folder is not there. Of states it is said that they are lost."""
 _LOADERS = ("torch.utils.data.DataLoader", "torchvision.datasets.ImageFolder", "datasets.load_dataset")
 _OF_CHANNELS = re.compile(
     r"/opt/ml(/input|/?$|/(?!model|checkpoints|output|code))|SM_(CHANNEL|INPUT|TRAINING_ENV)|^SM_$|sagemaker",
@@ -93,6 +97,8 @@ def files_are_there(runs: RankRuns) -> Iterator[Finding]:
         path = text_of_path(event.argument(*_READERS[event.name]))
         if path is None or (event.name == "builtins.open" and not str(event.args[1]).startswith("r")):
             continue
+        if event.name == "torch.load" and "/" not in path:
+            continue  # Such a name is more often of what a run before has left.
         there = _needed_path(path, event.folder)
         folder = there and posixpath.dirname(there)
         if there is None or not reported.isdisjoint((there, event.node, folder)) or _is_there(runs, there):
@@ -101,7 +107,8 @@ def files_are_there(runs: RankRuns) -> Iterator[Finding]:
             continue
         reported |= {there, event.node, folder} - {CODE_FOLDER}
         channels = ", ".join(f"/opt/ml/input/data/{each}" for each in sorted(runs.subject.job.inputs))
-        mode = training_script.SCRIPT_RAISED if _CONFIGURATION.search(there) else data.CHANNELS_DIFFER
+        of_script = event.name == "torch.load" or _CONFIGURATION.search(there)
+        mode = training_script.SCRIPT_RAISED if of_script else data.CHANNELS_DIFFER
         yield finding_at(
             mode,
             event.node,
@@ -147,6 +154,57 @@ def channels_are_named(runs: RankRuns) -> Iterator[Finding]:
     )
 
 
+@finds(Stage.SCRIPT, training_script.SCRIPT_RAISED)
+def folders_of_files_are_made(runs: RankRuns) -> Iterator[Finding]:
+    """A file that is written into a folder which nothing in the program makes.
+
+    Who writes it ends with a FileNotFoundError, often only after the first epoch. Silent within a `try`,
+    behind a test that nobody can tell, and where anything else in the program is given the folder.
+
+    Bad: `open("logs/losses.csv", "w")` with no such folder in the source. Good: before it
+    `os.makedirs("logs", exist_ok=True)`. Source: Python's open.
+    """
+    first = runs.first
+    events = [each for run in runs.runs for each in run.events]
+    if first is None or any(_COMMANDS.match(each.name) for each in events):
+        return
+    others = [each for each in events if _written(each) is None]
+    made = {path for each in others if each.name in MAKERS for path in _paths_touched(each)}
+    touched = {path for each in others if each.name not in MAKERS for path in _paths_touched(each)}
+    for event in first.events:
+        path = _written(event)
+        folder = posixpath.dirname(path) if path is not None else ""
+        if not folder or not is_known(folder) or event.is_tried or not event.is_sure:
+            continue
+        whole = posixpath.normpath(posixpath.join(CODE_FOLDER, folder))
+        of_service = is_in(whole, "/opt/ml") and not is_in(whole, CODE_FOLDER)
+        if MADE_BY_SERVICE.fullmatch(whole) or (not of_service and _is_there(runs, whole)):
+            continue
+        if any(is_in(each, whole) for each in (*made, *touched)) or any(
+            is_in(whole, each) for each in touched
+        ):
+            continue
+        yield finding_at(
+            training_script.SCRIPT_RAISED,
+            event.node,
+            f"nothing makes the folder `{_shown(whole)}`, and it is not in the source folder: who writes "
+            f"`{re.sub(f'[{OPEN}{OWN}]', '...', str(path))}` here ends with a FileNotFoundError",
+            remedy=f'Make it before: `os.makedirs("{_shown(whole)}", exist_ok=True)`.',
+            related=[
+                *(related_at(each, "called from here") for each in event.callers[-1:]),
+                *settings_of(first, [event.node]),
+            ],
+        )
+        return
+
+
+def _written(event: CallMade) -> str | None:
+    """The path of a file that a call makes or overwrites, None of any other call."""
+    if event.name == "builtins.open":
+        return text_of_path(event.argument("file", 0)) if str(event.args[1])[:1] in ("w", "a", "x") else None
+    return text_of_path(event.argument(*_WRITERS[event.name])) if event.name in _WRITERS else None
+
+
 def _needed_path(path: str, folder: str) -> str | None:
     """The absolute path that has to be there: of a path that is known in part the folder that is known; None
     where it is taken of a folder that nobody knows."""
@@ -188,4 +246,4 @@ def _paths_touched(event: CallMade) -> Iterator[str]:
                 yield posixpath.normpath(posixpath.join(event.folder, known))
 
 
-FILE_RUN_RULES = (files_are_there, channels_are_named)
+FILE_RUN_RULES = (files_are_there, channels_are_named, folders_of_files_are_made)

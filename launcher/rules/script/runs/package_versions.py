@@ -10,7 +10,13 @@ from typing import TYPE_CHECKING
 from packaging.utils import canonicalize_name
 from packaging.version import InvalidVersion, Version
 
-from launcher.rules.job.image_packages import ImagePackages, image_packages, modules_brought
+from launcher.planning.images import image_release
+from launcher.rules.job.image_packages import (
+    ImagePackages,
+    first_wheel,
+    image_packages,
+    modules_brought,
+)
 from launcher.rules.script.findings import ScriptSubject
 from launcher.source.archive import read_first_bytes
 from launcher.source.folder_walk import walk_folder
@@ -97,8 +103,10 @@ class PackageVersions:
             return {}
         found = {"torch": framework.version}
         major, minor = (*Version(framework.version).release, 0)[:2]
-        if framework.python and framework.python.startswith("py3"):
-            found["Python"] = f"3.{framework.python.removeprefix('py3')}"
+        release = image_release("pytorch", framework.version)
+        python = framework.python or (release.python[-1] if release is not None and release.python else "")
+        if python.startswith("py3") and python.removeprefix("py3").isdecimal():
+            found["Python"] = f"3.{python.removeprefix('py3')}"
         if major == 2:
             found["torchvision"] = f"0.{minor + 15}.0"
         return found | dict(self._image.built_for_torch if self._image is not None else {})
@@ -129,8 +137,10 @@ class PackageVersions:
             return of_image
         if not is_limited and self._is_newest(package):
             return _NEWEST
+        # What has no wheel for this Python is not installed, and gives way to one that has.
+        first = first_wheel(_plain(package), self._exact.get("Python", ""))
         try:
-            return max(bounds, key=Version, default=None)
+            return max((*bounds, first) if first and is_limited else bounds, key=Version, default=None)
         except InvalidVersion:
             return None
 

@@ -21,7 +21,7 @@ from launcher.rules.script.findings import finding_at, related_at
 from launcher.rules.script.runs.rank_runs import RankRuns
 from launcher.rules.script.runs.saves_and_loads import is_in, text_of_path
 
-_MAKERS = {
+MAKERS = {
     "os.makedirs": ("name", 0, 2),
     "os.mkdir": ("path", 0, None),
     "pathlib.Path.mkdir": ("self", 0, 3),
@@ -41,7 +41,7 @@ _ORDERING = re.compile(r"lock|first|zero|main|master|primary|leader|rank", re.IG
 """What a context manager or a function is called that may let one rank through before the others."""
 _ASKS_FOR_FILE = re.compile(r"exist|is_?dir|is_?file|listdir|glob|access|missing|FileNotFound", re.IGNORECASE)
 _CATCHING = re.compile(r"\b(FileExistsError|OSError|IOError|EnvironmentError|Exception|BaseException)\b")
-_OF_THE_SERVICE = re.compile(r"/opt/ml(/(checkpoints|model|input(/data)?|output(/data)?|code))?")
+MADE_BY_SERVICE = re.compile(r"/opt/ml(/(checkpoints|model|input(/data)?|output(/data)?|code))?")
 """The folders that are there before a job's ranks start."""
 
 
@@ -94,9 +94,9 @@ def folders_may_be_there_already(runs: RankRuns) -> Iterator[Finding]:
     """
     made: dict[ast.Call, CallMade] = {}
     for event, other in _by_both(runs):
-        if event.name not in _MAKERS or _is_caught(event) or event.node in made:
+        if event.name not in MAKERS or _is_caught(event) or event.node in made:
             continue
-        name, place, permits = _MAKERS[event.name]
+        name, place, permits = MAKERS[event.name]
         path = text_of_path(event.argument(name, place))
         if path is None or OWN in path or path != text_of_path(other.argument(name, place)):
             continue
@@ -128,7 +128,7 @@ def _by_both(runs: RankRuns) -> Iterator[tuple[CallMade, CallMade]]:
     first, neighbour = runs.first, runs.neighbour
     if first is None or neighbour is None:
         return
-    names = (*_MAKERS, *_DESTINATIONS, *FETCHING)
+    names = (*MAKERS, *_DESTINATIONS, *FETCHING)
     theirs = [each for each in neighbour.events if each.name in names or each.name.startswith(DATASETS)]
     by_place = {(each.node, each.callers): each for each in reversed(theirs)}
     for event in first.events:
@@ -164,7 +164,7 @@ def _asks_for_file(test: ast.AST) -> bool:
 def _is_made_before(runs: RankRuns, path: str) -> bool:
     """Whether a folder is there when the ranks start: in the source folder, or by the service."""
     whole = posixpath.normpath(posixpath.join(CODE_FOLDER, path))
-    if _OF_THE_SERVICE.fullmatch(whole) or known_beginning(path) in ("", ".", "./", "/"):
+    if MADE_BY_SERVICE.fullmatch(whole) or known_beginning(path) in ("", ".", "./", "/"):
         return True
     below = str(PurePosixPath(whole)).removeprefix(CODE_FOLDER).lstrip("/")
     return is_in(whole, CODE_FOLDER) and Path(runs.program.root, known_beginning(below)).is_dir()
