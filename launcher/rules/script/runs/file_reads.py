@@ -18,7 +18,7 @@ from launcher.program.objects.nodes import nodes_within
 from launcher.rules.script.configuration_files import ConfigurationFiles
 from launcher.rules.script.findings import finding_at, related_at
 from launcher.rules.script.runs.rank_runs import TRAINING, RankRuns, settings_of
-from launcher.rules.script.runs.saves_and_loads import is_in, text_of_path
+from launcher.rules.script.runs.saves_and_loads import is_in, shown_path, text_of_path
 from launcher.rules.script.runs.shared_files import MADE_BY_SERVICE, MAKERS
 
 _READERS = {
@@ -176,7 +176,9 @@ def folders_of_files_are_made(runs: RankRuns) -> Iterator[Finding]:
         folder = posixpath.dirname(path) if path is not None else ""
         if not folder or not is_known(folder) or event.is_tried or not event.is_sure:
             continue
-        whole = posixpath.normpath(posixpath.join(CODE_FOLDER, folder))
+        whole = posixpath.normpath(posixpath.join(event.folder, folder))
+        if not is_known(whole):
+            continue
         of_service = is_in(whole, "/opt/ml") and not is_in(whole, CODE_FOLDER)
         if MADE_BY_SERVICE.fullmatch(whole) or (not of_service and _is_there(runs, whole)):
             continue
@@ -188,7 +190,7 @@ def folders_of_files_are_made(runs: RankRuns) -> Iterator[Finding]:
             training_script.SCRIPT_RAISED,
             event.node,
             f"nothing makes the folder `{_shown(whole)}`, and it is not in the source folder: who writes "
-            f"`{re.sub(f'[{OPEN}{OWN}]', '...', str(path))}` here ends with a FileNotFoundError",
+            f"`{shown_path(str(path))}` here ends with a FileNotFoundError",
             remedy=f'Make it before: `os.makedirs("{_shown(whole)}", exist_ok=True)`.',
             related=[
                 *(related_at(each, "called from here") for each in event.callers[-1:]),

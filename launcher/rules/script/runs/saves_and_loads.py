@@ -144,7 +144,7 @@ def states_are_saved_where_they_are_kept(runs: RankRuns) -> Iterator[Finding]:
     for (node, (run, path)), *more in _by_folder(first.items(), lambda each: each[1][1]):
         related = _names_of_folder(runs, run, node, path)[:1]
         related += [related_at(each, "saved to the same folder here") for each, _ in more]
-        yield lost_state(subject, node, _shown(path), severity, related)
+        yield lost_state(subject, node, shown_path(path), severity, related)
 
 
 _Saved = TypeVar("_Saved")
@@ -221,7 +221,8 @@ def _is_lost(path: str, kept: tuple[str, ...]) -> bool:
     return is_deleted(known, kept)
 
 
-def _shown(path: str) -> str:
+def shown_path(path: str) -> str:
+    """A path for people, with dots for what is not known of it."""
     return re.sub(f"[{OPEN}{OWN}]", "...", path)
 
 
@@ -353,12 +354,12 @@ def ranks_save_to_their_own_files(runs: RankRuns) -> Iterator[Finding]:
             found.append((event, path, is_near))
     for (event, path, is_near), *more in _by_folder(found, lambda each: f"{each[2]}/{each[1]}"):
         tests = tests_before(event)[:2]
+        who = "every rank" if is_near else "one rank of every host"
         yield finding_at(
             checkpoints.RANKS_WRITE_SAME_FILE,
             event.node,
-            f"{'every rank' if is_near else 'one rank of every host'} saves to `{_shown(path)}` in this job: "
-            "they overwrite each other, on a shared file system in the middle of the write, and the file "
-            "that is left may be torn",
+            f"{who} saves to `{shown_path(path)}` in this job: they overwrite each other, on a shared file "
+            "system in the middle of the write, and the file that is left may be torn",
             severity=None if is_near else Severity.WARNING,
             related=[
                 *(related_at(each, "this holds on each of them") for each in tests[:1]),

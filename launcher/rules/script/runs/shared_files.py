@@ -6,7 +6,7 @@ import ast
 import posixpath
 import re
 from collections.abc import Iterator
-from pathlib import Path, PurePosixPath
+from pathlib import Path
 
 from launcher.failure_modes import data, training_script
 from launcher.failure_modes.model import Finding, Severity, Stage
@@ -58,8 +58,10 @@ def ranks_fetch_one_after_another(runs: RankRuns) -> Iterator[Finding]:
     if not runs.trains:
         return
     for event, other in _by_both(runs):
-        into = _destination(event)
-        if into is None or OWN in into or into != _destination(other) or not _is_at_once(runs, event, other):
+        into = _place(event, _destination(event))
+        if into is None or into != _place(other, _destination(other)):
+            continue
+        if not _is_at_once(runs, event, other):
             continue
         if event.tests and not all(map(_asks_for_file, event.tests)):
             continue
@@ -71,6 +73,12 @@ def ranks_fetch_one_after_another(runs: RankRuns) -> Iterator[Finding]:
             related=[related_at(each, "called from here") for each in event.callers[-1:]],
         )
         return
+
+
+def _place(event: CallMade, path: str | None) -> str | None:
+    """The whole path that a call is given; None where nobody knows it, or each process has its own."""
+    whole = None if path is None else posixpath.normpath(posixpath.join(event.folder, path))
+    return None if whole is None or OWN in whole else whole
 
 
 def _destination(event: CallMade) -> str | None:
@@ -97,8 +105,8 @@ def folders_may_be_there_already(runs: RankRuns) -> Iterator[Finding]:
         if event.name not in MAKERS or _is_caught(event) or event.node in made:
             continue
         name, place, permits = MAKERS[event.name]
-        path = text_of_path(event.argument(name, place))
-        if path is None or OWN in path or path != text_of_path(other.argument(name, place)):
+        path = _place(event, text_of_path(event.argument(name, place)))
+        if path is None or path != _place(other, text_of_path(other.argument(name, place))):
             continue
         if permits is not None and event.argument("exist_ok", permits) not in (None, False):
             continue
@@ -163,11 +171,10 @@ def _asks_for_file(test: ast.AST) -> bool:
 
 def _is_made_before(runs: RankRuns, path: str) -> bool:
     """Whether a folder is there when the ranks start: in the source folder, or by the service."""
-    whole = posixpath.normpath(posixpath.join(CODE_FOLDER, path))
-    if MADE_BY_SERVICE.fullmatch(whole) or known_beginning(path) in ("", ".", "./", "/"):
+    if MADE_BY_SERVICE.fullmatch(path) or known_beginning(path).rstrip("/") in ("", CODE_FOLDER):
         return True
-    below = str(PurePosixPath(whole)).removeprefix(CODE_FOLDER).lstrip("/")
-    return is_in(whole, CODE_FOLDER) and Path(runs.program.root, known_beginning(below)).is_dir()
+    below = path.removeprefix(CODE_FOLDER).lstrip("/")
+    return is_in(path, CODE_FOLDER) and Path(runs.program.root, known_beginning(below)).is_dir()
 
 
 SHARED_FILE_RUN_RULES = (ranks_fetch_one_after_another, folders_may_be_there_already)
