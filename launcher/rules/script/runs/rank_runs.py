@@ -6,6 +6,7 @@ import ast
 import re
 from collections.abc import Iterable, Iterator
 from functools import cached_property
+from typing import TYPE_CHECKING
 
 from launcher.cluster.instances import instance_facts
 from launcher.failure_modes.model import Related
@@ -21,8 +22,10 @@ from launcher.program.index import ancestors, last_name
 from launcher.program.program import is_of_a_library
 from launcher.rules.script.configuration_files import ConfigurationFiles, words_of
 from launcher.rules.script.findings import ScriptSubject, related_at
-from launcher.rules.script.runs.package_versions import PackageVersions
 from launcher.rules.script.starts.job_run import failing_tests
+
+if TYPE_CHECKING:
+    from launcher.rules.script.runs.package_versions import PackageVersions
 
 TRAINING = (
     "*.backward",
@@ -220,6 +223,9 @@ class RankRuns:
     @cached_property
     def packages(self) -> PackageVersions:
         """The versions of packages that the ranks run with."""
+        # The tables of images cost time that a lint without a job does not pay.
+        from launcher.rules.script.runs.package_versions import PackageVersions
+
         return PackageVersions(self.subject)
 
     @property
