@@ -53,15 +53,15 @@ def image_packages(framework: str, version: str, processor: str | None) -> Image
     kinds = [processor] if processor is not None else ["cpu", "gpu"]
     names = [*table["common"], *row["more"], *(name for kind in kinds for name in row[kind])]
     built = {} if is_newer else row["built_for_torch"]
-    return ImagePackages(_modules_of(names), built, newest if is_newer else "")
+    return ImagePackages(modules_of(names), built, newest if is_newer else "")
 
 
 def modules_brought(package: str) -> frozenset[str] | None:
     """What can be imported once pip has installed a package without extras; None if that is not known."""
     brought = _table()["brings"].get(package)
     if brought is not None:
-        return _modules_of([package, *brought])
-    return _modules_of([package]) if package in _in_images() else None
+        return modules_of([package, *brought])
+    return modules_of([package]) if package in _in_images() else None
 
 
 def first_wheel(package: str, python: str) -> str | None:
@@ -96,7 +96,8 @@ def package_behind(name: str) -> str | None:
     return package
 
 
-def _modules_of(packages: Iterable[str]) -> frozenset[str]:
+def modules_of(packages: Iterable[str]) -> frozenset[str]:
+    """The modules of packages themselves, under the names by which they are imported."""
     named = _table()["modules"]
     return frozenset(module for each in packages for module in named.get(each, (re.sub(r"[-.]", "_", each),)))
 
@@ -119,7 +120,7 @@ def _by_module() -> Mapping[str, str]:
     """The package of each module; of several that hold it the first that the table names."""
     found: dict[str, str] = {}
     for package in (*_table()["brings"], *sorted(_in_images())):
-        for module in _modules_of([package]):
+        for module in modules_of([package]):
             found.setdefault(module, package)
     return found
 

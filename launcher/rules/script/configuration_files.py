@@ -464,7 +464,7 @@ def _python_values(raw: bytes, path: Path, depth: int = 4) -> dict[str, Any] | N
     for each in statements:
         if isinstance(each, ast.Assign) and isinstance(each.targets[0], ast.Name):
             with suppress(ValueError, TypeError, MemoryError):
-                found[each.targets[0].id] = _python_value(each.value, found)
+                found[each.targets[0].id] = _bounded(_python_value(each.value, found))
     bases = found.pop("_base_", [])
     for base in reversed([bases] if isinstance(bases, str) else bases):
         above = path.parent / str(base)
@@ -474,6 +474,23 @@ def _python_values(raw: bytes, path: Path, depth: int = 4) -> dict[str, Any] | N
             return None
         found = _merged(values, found)
     return found
+
+
+_MOST_BITS = 1_000
+
+
+def _bounded(value: Any) -> Any:
+    """A value that is no larger than what a file may hold: names stand for others as often as they are
+    written, so that a few lines may be without end. Raises ValueError."""
+    waiting, left = [value], _LARGEST_FILE
+    while waiting:
+        each = waiting.pop()
+        left -= 1 + (len(each) if isinstance(each, str | bytes) else 0)
+        if left < 0 or (isinstance(each, int) and each.bit_length() > _MOST_BITS):
+            raise ValueError("too large")
+        if isinstance(each, dict | list):
+            waiting.extend(each.values() if isinstance(each, dict) else each)
+    return value
 
 
 def _python_value(node: ast.expr, named: Mapping[str, Any]) -> Any:
@@ -493,11 +510,11 @@ def _python_value(node: ast.expr, named: Mapping[str, Any]) -> Any:
             return [_python_value(each, named) for each in elements]
         case ast.BinOp(left=left, op=ast.Add(), right=right):
             sides = _python_value(left, named), _python_value(right, named)
-            return sides[0] + sides[1]
+            return _bounded(sides[0] + sides[1])
         case ast.BinOp(left=left, op=ast.Mult(), right=right):
             sides = _python_value(left, named), _python_value(right, named)
             if all(isinstance(each, int | float) for each in sides):
-                return sides[0] * sides[1]
+                return _bounded(sides[0] * sides[1])
     return ast.literal_eval(node)
 
 

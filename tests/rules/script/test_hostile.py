@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from pathlib import Path
 from textwrap import indent
@@ -11,8 +12,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from launcher.program.index import FileIndex
-from launcher.program.program import Program, read_source
+from launcher.program.program import Program, read_program, read_source
 from launcher.rules.script.check import check_program
+from launcher.rules.script.configuration_files import ConfigurationFiles
 
 START = "import sys\nimport torch.distributed as dist\nrank = dist.get_rank()\n"
 
@@ -157,3 +159,16 @@ def test_a_real_script_with_words_changed_is_judged_or_no_python(
             "piece": PIECES[int(other * len(PIECES))],
         }[change]
     judged("".join(words))
+
+
+@pytest.mark.parametrize("grows", ["a = 'xxxxxxxx'", "a = [1, 2]", "a = 3", "a = {'b': {'c': 1}}"])
+def test_a_configuration_in_python_grows_no_larger_than_a_file(tmp_path: Path, grows: str) -> None:
+    ways = {"{": "dict(b=a, c=a)", "3": "a * a"}
+    doubled = f"a = {ways.get(grows[4], 'a + a')}\n" * 18
+    (tmp_path / "train.py").write_text("import importlib\n")
+    (tmp_path / "large.py").write_text(f"{grows}\n{doubled}b = 1\n")
+    program = read_program(tmp_path / "train.py", tmp_path)
+    assert isinstance(program, Program)
+    found = program.analysis(ConfigurationFiles).document("large.py")
+    assert found["b"] == 1
+    assert len(json.dumps(found["a"])) < 2_000_000

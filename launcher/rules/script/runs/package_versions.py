@@ -16,6 +16,7 @@ from launcher.rules.job.image_packages import (
     first_wheel,
     image_packages,
     modules_brought,
+    modules_of,
 )
 from launcher.rules.script.findings import ScriptSubject
 from launcher.source.archive import read_first_bytes
@@ -180,7 +181,7 @@ class PackageVersions:
         python = self._exact.get("Python")
         if self._image is None or python is None or Version(python) < _OLDEST_PYTHON:
             return False
-        own, brought = _modules_of(package), modules_brought(_plain(package)) or frozenset()
+        own, brought = modules_of([_plain(package)]), modules_brought(_plain(package)) or frozenset()
         if own & self._image.modules:
             return False
         limited = [
@@ -189,26 +190,10 @@ class PackageVersions:
             if any(limit.operator in _LIMITS for limit in each.specifier)
         ]
         return not any(
-            each in _OF_ALL or _modules_of(each) & brought or own & (modules_brought(each) or frozenset())
+            each in _OF_ALL or modules_of([each]) & brought or own & (modules_brought(each) or frozenset())
             for each in limited
         )
 
 
 def _plain(package: str) -> str:
     return canonicalize_name(package)
-
-
-def _modules_of(package: str) -> frozenset[str]:
-    """The modules of a package itself, under the names by which they are imported."""
-    plain = _plain(package)
-    return frozenset({_MODULES.get(plain, plain.replace("-", "_"))})
-
-
-_MODULES = {
-    "hydra-core": "hydra",
-    "pillow": "PIL",
-    "pyyaml": "yaml",
-    "scikit-image": "skimage",
-    "scikit-learn": "sklearn",
-}
-"""Where they are others than the package's own name."""

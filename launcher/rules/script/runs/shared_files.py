@@ -16,7 +16,7 @@ from launcher.program.execution.process import CODE_FOLDER
 from launcher.program.execution.ranks import RankRun
 from launcher.program.index import ancestors
 from launcher.program.ranks.participants import is_behind_lock
-from launcher.rules.script.data.downloads import DATASETS, FETCHING, short_name
+from launcher.rules.script.data.downloads import DATASETS, short_name
 from launcher.rules.script.findings import finding_at, related_at
 from launcher.rules.script.runs.rank_runs import RankRuns
 from launcher.rules.script.runs.saves_and_loads import is_in, text_of_path
@@ -28,11 +28,16 @@ MAKERS = {
 }
 """What makes a folder: the names and places of the path, and the place of `exist_ok`."""
 _DESTINATIONS = {
-    **dict.fromkeys(("torch.hub.download_url_to_file", "nltk.download"), ("dst", 1)),
-    **dict.fromkeys(("urllib.request.urlretrieve", "wget.download", "gdown.download"), ("filename", 1)),
-    **dict.fromkeys(("shutil.copytree", "shutil.unpack_archive"), ("dst", 1)),
-    **dict.fromkeys((f"torchvision.datasets.utils.{each}" for each in ("download_url",)), ("root", 1)),
+    "torch.hub.download_url_to_file": ("dst", 1),
+    "torchvision.datasets.utils.download_url": ("root", 1),
+    "urllib.request.urlretrieve": ("filename", 1),
+    "wget.download": ("out", 1),
+    "gdown.download": ("output", 1),
+    "nltk.download": ("download_dir", 1),
+    "shutil.copytree": ("dst", 1),
+    "shutil.unpack_archive": ("extract_dir", 1),
 }
+"""What fetches or unpacks in place, without a lock, and which argument says where to."""
 _WAITING = re.compile(
     r"(torch\.distributed\.(barrier|monitored_barrier|all_\w+|broadcast\w*|gather\w*|scatter\w*|reduce\w*)|"
     r".*(wait_for_everyone|synchronize|rendezvous|barrier))"
@@ -136,7 +141,7 @@ def _by_both(runs: RankRuns) -> Iterator[tuple[CallMade, CallMade]]:
     first, neighbour = runs.first, runs.neighbour
     if first is None or neighbour is None:
         return
-    names = (*MAKERS, *_DESTINATIONS, *FETCHING)
+    names = (*MAKERS, *_DESTINATIONS)
     theirs = [each for each in neighbour.events if each.name in names or each.name.startswith(DATASETS)]
     by_place = {(each.node, each.callers): each for each in reversed(theirs)}
     for event in first.events:
