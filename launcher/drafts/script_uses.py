@@ -28,7 +28,6 @@ from launcher.program.index import (
     parameters_of,
     parent_of,
 )
-from launcher.program.objects.nodes import nodes_within
 from launcher.program.overlapping_starts import ranks_are_started_only_here
 from launcher.program.process_environment import (
     rank_starts,
@@ -258,10 +257,8 @@ def _asks_transformers(program: Program, test: ast.expr) -> bool:
 def _sure_reads(program: Program, pattern: re.Pattern[str]) -> Iterator[ast.Subscript]:
     """The reads of variables that every run comes to, and that end it where the variable is not set."""
     for file in program.mentioning("environ"):
-        for node in nodes_within(file.tree):
-            if not isinstance(node, ast.Subscript) or not pattern.search(ast.unparse(node)):
-                continue
-            if _is_sure(program, node):
+        for node in file.nodes(ast.Subscript):
+            if pattern.search(ast.unparse(node)) and _is_sure(program, node):
                 yield node
 
 
@@ -448,11 +445,10 @@ _NUMBER_TYPE = re.compile(r"^(b?float|u?int)\d+$")
 
 def _is_of_any_type(file: FileIndex, line: int) -> bool:
     """Whether a line is of a table of all types of numbers, which names each of them and takes none."""
-    tables = (each for each in nodes_within(file.tree) if isinstance(each, ast.Dict))
     return any(
         table.lineno <= line <= (table.end_lineno or table.lineno)
         and len([each for each in table.values if _NUMBER_TYPE.match(last_name(each) or "")]) > 2
-        for table in tables
+        for table in file.nodes(ast.Dict)
     )
 
 
@@ -465,8 +461,8 @@ def _fixed_sizes(program: Program) -> list[ast.expr]:
     for file in program.files:
         if "assert" not in file.text or "world" not in file.text:
             continue
-        for node in nodes_within(file.tree):
-            if isinstance(node, ast.Assert) and isinstance(node.test, ast.Compare):
+        for node in file.nodes(ast.Assert):
+            if isinstance(node.test, ast.Compare):
                 sides = [program.value(each) for each in (node.test.left, *node.test.comparators)]
                 sizes = any(isinstance(each, WorldSize) for each in sides)
                 if sizes and any(isinstance(each, Constant) for each in sides):

@@ -43,9 +43,9 @@ def reaching_definitions(
         return bindings
     arms = branch_arms(use)
     if _outside_comprehensions(scope_of(use)) is not holder:
-        known = [(each, branch_arms(each.node)) for each in bindings]
+        known = ((each, branch_arms(each.node)) for each in bindings)
         return [
-            each for each, its in known if value is None or _is_open(each, its, value) is not None
+            each for each, its in known if not its or value is None or _is_open(each, its, value) is not None
         ] or bindings
     return last_that_surely_run(bindings, (use.lineno, use.col_offset), arms, value) or bindings
 
@@ -179,8 +179,10 @@ def fills_in(binding: Binding) -> bool:
 def branch_arms(node: ast.AST) -> frozenset[Arm]:
     """The parts of branching statements of its function in which a node stands."""
     known = file_of(node).branch_arms
-    within: list[tuple[ast.AST, ast.AST]] = []
     found = known.get(node)
+    if found is not None:
+        return found
+    within: list[tuple[ast.AST, ast.AST]] = []
     inner = node
     while found is None:
         outer = parent_of(inner)

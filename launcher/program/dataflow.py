@@ -482,8 +482,8 @@ def calls_surely_run(program: Program, call: ast.Call, depth: int = 3) -> Iterat
     yield call
     called = program.value(call.func) if depth else UNKNOWN
     if isinstance(called, Defined) and isinstance(called.node, ast.FunctionDef):
-        for each in file_of(called.node).calls:
-            if scope_of(each).node is called.node and not branch_arms(each):
+        for each in file_of(called.node).calls_in_scope.get(called.node, ()):
+            if not branch_arms(each):
                 yield from calls_surely_run(program, each, depth - 1)
 
 

@@ -8,7 +8,6 @@ Every node of the tree afterwards knows its parent and its scope, and the scope 
 from __future__ import annotations
 
 import ast
-import re
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
@@ -16,24 +15,27 @@ from enum import Enum
 from functools import cached_property, partial
 from itertools import islice
 from pathlib import Path
+from typing import TypeVar, cast
 
-from launcher.failure_modes.model import Location
 from launcher.frozen import frozen
-from launcher.program.objects.nodes import FIELDS, fields_of
+from launcher.program.objects.file_text import FileText
+from launcher.program.objects.nodes import FIELDS, fields_of, nodes_within
 from launcher.program.objects.unpacking import unpacked_parts
+
+Node = TypeVar("Node", bound=ast.AST)
+"""A kind of node."""
 
 _LEAVING = (ast.Return, ast.Break, ast.Continue)
 EXIT_NAMES = ("exit", "_exit", "quit", "abort")
 """The last names of what ends the process."""
 
 
-class FileIndex:
-    """What one file holds. `path` is the file as findings name it, `text` its decoded source."""
+class FileIndex(FileText):
+    """What one file holds."""
 
     def __init__(self, path: Path, text: str, tree: ast.Module) -> None:
         """Walk the tree once."""
-        self.path = path
-        self.text = text
+        super().__init__(path, text)
         self.tree = tree
         self.calls: list[ast.Call] = []
         self.functions: list[ast.FunctionDef | ast.AsyncFunctionDef] = []
@@ -63,12 +65,6 @@ class FileIndex:
         _IndexWalk(self).run()
 
     @cached_property
-    def line_begins(self) -> list[int]:
-        """The first character of each line in the text, as `ast` counts lines."""
-        ends = re.finditer(r"\r\n?|\n", self.text)
-        return [0, *(each.end() for each in ends)]
-
-    @cached_property
     def calls_of(self) -> dict[str, list[ast.Call]]:
         """The calls by the last name of what is called: `barrier` of `dist.barrier()`."""
         found: dict[str, list[ast.Call]] = {}
@@ -78,9 +74,34 @@ class FileIndex:
                 found.setdefault(name, []).append(call)
         return found
 
+    @cached_property
+    def calls_in_scope(self) -> dict[ast.AST, list[ast.Call]]:
+        """The calls by the function, class, comprehension or module in which they are evaluated."""
+        found: dict[ast.AST, list[ast.Call]] = {}
+        for call in self.calls:
+            found.setdefault(scope_of(call).node, []).append(call)
+        return found
+
+    @cached_property
+    def _nodes_by_kind(self) -> dict[type[ast.AST], list[ast.AST]]:
+        found: dict[type[ast.AST], list[ast.AST]] = {}
+        for node in nodes_within(self.tree):
+            found.setdefault(node.__class__, []).append(node)
+        return found
+
+    def nodes(self, kind: type[Node]) -> list[Node]:
+        """All nodes of a kind but operators and contexts, level by level: the file is gone through once."""
+        return cast("list[Node]", self._nodes_by_kind.get(kind, []))
+
+    def texts(self) -> Iterator[tuple[ast.Constant, str]]:
+        """The literal texts of the file."""
+        for node in self.nodes(ast.Constant):
+            if isinstance(node.value, str):
+                yield node, node.value
+
     def forget_what_is_called(self) -> None:
         """Find out anew what is called and mentioned, as some calls are other ones now, or are none."""
-        for name in ("calls_of", "mentioned"):
+        for name in ("calls_of", "calls_in_scope", "mentioned", "_nodes_by_kind"):
             self.__dict__.pop(name, None)
 
     @cached_property
@@ -132,36 +153,6 @@ class FileIndex:
         """The statements that raise or end the process, and those around them."""
         calls = (call for name in (*EXIT_NAMES, "kill") for call in self.calls_of.get(name, ()))
         return with_enclosing_statements([*self.statements.get(ast.Raise, ()), *map(statement_of, calls)])
-
-    @cached_property
-    def lines(self) -> list[str]:
-        """The lines as Python counts them, without their ends."""
-        return self.text.replace("\r\n", "\n").replace("\r", "\n").split("\n")
-
-    def column(self, line: int, offset: int) -> int:
-        """The column, from 1 and in characters, of a byte offset as `ast` gives it."""
-        text = self.lines[line - 1] if line <= len(self.lines) else ""
-        if not text.isascii():
-            offset = len(text.encode("utf-8", "replace")[:offset].decode("utf-8", "ignore"))
-        return offset + 1
-
-    def location(self, node: ast.AST) -> Location:
-        """Where a statement or expression stands; the end is the column behind its last character."""
-        line, offset = getattr(node, "lineno", 1), getattr(node, "col_offset", 0)
-        last, behind = getattr(node, "end_lineno", None) or line, getattr(node, "end_col_offset", None)
-        end = None if behind is None else self.column(last, behind)
-        return Location(str(self.path), line, self.column(line, offset), last, end)
-
-    def source(self, node: ast.AST) -> str:
-        """An expression as it is written, in one line of at most 80 characters."""
-        place = self.location(node)
-        # `ast.get_source_segment` would cut the whole file into lines each time.
-        lines = self.lines[place.line - 1 : place.end_line]
-        if lines and place.end_column is not None:
-            lines[-1] = lines[-1][: place.end_column - 1]
-            lines[0] = lines[0][place.column - 1 :]
-        written = " ".join(" ".join(lines).split())
-        return written if len(written) <= 80 else f"{written[:77]}..."
 
 
 FunctionNode = ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda

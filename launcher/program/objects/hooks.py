@@ -7,6 +7,7 @@ import ast
 from collections.abc import Callable, Iterator
 
 from launcher.program.index import FileIndex, FunctionNode, class_of, positional_of
+from launcher.program.objects.nodes import nodes_within
 from launcher.program.values import LIBRARY_TABLES, UNKNOWN, Defined, External, Instance, Value, library_names
 
 _DEEPEST_BASE = 5
@@ -39,6 +40,7 @@ def handed_to_hook(hook: FunctionNode, parameter: ast.arg, value_of: Callable[[a
 
 
 _EXCEPTION_EVENTS = library_names("exception_events")
+_EVENTS = {name.rpartition(".")[2] for name in _EXCEPTION_EVENTS}
 _EXCEPTION_HOOKS = library_names("exception_hooks")
 
 
@@ -57,7 +59,8 @@ def called_on_exceptions(file: FileIndex, value_of: Callable[[ast.expr], Value])
             isinstance(each, ast.Call) and _is_for_exceptions(each, value_of) for each in _makers(function)
         ):
             yield function
-    handed = [given for call in file.calls if _is_for_exceptions(call, value_of) for given in call.args]
+    calls = file.calls if any(each in file.attributes for each in _EVENTS) else ()
+    handed = [given for call in calls if _is_for_exceptions(call, value_of) for given in call.args]
     handed += [each.value for each in file.set_attributes.get("excepthook", ()) if each.value is not None]
     for value in map(value_of, handed):
         if isinstance(value, Defined) and isinstance(value.node, FunctionNode):
@@ -70,7 +73,6 @@ def _makers(function: FunctionNode) -> list[ast.expr]:
 
 def _is_for_exceptions(call: ast.Call, value_of: Callable[[ast.expr], Value]) -> bool:
     """Whether a call registers something for the event of an exception."""
-    events = {name.rpartition(".")[2] for name in _EXCEPTION_EVENTS}
-    named = [part for given in call.args for part in ast.walk(given) if getattr(part, "attr", "") in events]
-    values = [value_of(each) for each in named if isinstance(each, ast.Attribute)]
+    parts = (part for given in call.args for part in nodes_within(given))
+    values = [value_of(each) for each in parts if isinstance(each, ast.Attribute) and each.attr in _EVENTS]
     return any(isinstance(each, External) and each.name in _EXCEPTION_EVENTS for each in values)

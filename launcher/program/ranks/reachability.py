@@ -201,9 +201,8 @@ class Reachability:
         return frozenset(
             word
             for file in self.program.files
-            for node in nodes_within(file.tree)
-            if isinstance(node, ast.Constant) and isinstance(node.value, str)
-            for word in re.findall(r"\w+", node.value)
+            for _, text in file.texts()
+            for word in re.findall(r"\w+", text)
         )
 
     def reaches_line(self, path: str, line: int) -> bool:

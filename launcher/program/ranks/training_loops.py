@@ -167,9 +167,9 @@ def _sharded_in_place(program: Program, model: ast.expr) -> list[ast.Call]:
     ]
 
 
-def calls_beside(call: ast.Call) -> list[ast.Call]:
-    """The calls of the function in which a call stands, in their order."""
-    return [each for each in file_of(call).calls if scope_of(each) is scope_of(call)]
+def calls_beside(call: ast.AST) -> list[ast.Call]:
+    """The calls of the function in which a node stands, in their order."""
+    return file_of(call).calls_in_scope.get(scope_of(call).node, [])
 
 
 def steps_optimizer(program: Program, call: ast.Call) -> bool:

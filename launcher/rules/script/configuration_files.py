@@ -23,7 +23,6 @@ from launcher.failure_modes.model import Location
 from launcher.frozen import frozen
 from launcher.program.dataflow import argument_of, constant_argument, origins
 from launcher.program.index import file_of, last_name
-from launcher.program.objects.nodes import nodes_within
 from launcher.program.program import NOT_LOOKED_INTO, Program
 from launcher.program.surroundings.hydra_configurations import package_said
 from launcher.program.values import Constant, like
@@ -284,9 +283,8 @@ class ConfigurationFiles:
         found: dict[Path, None] = {}
         for file in self._program.files:
             if any(ending in file.text for ending in _ENDINGS):
-                for node in nodes_within(file.tree):
-                    text = node.value if isinstance(node, ast.Constant) else None
-                    if isinstance(text, str) and text.endswith(_ENDINGS) and (path := self._file(text)):
+                for _, text in file.texts():
+                    if text.endswith(_ENDINGS) and (path := self._file(text)):
                         found[path] = None
         return list(found)[:_MOST_FILES]
 

@@ -226,11 +226,10 @@ def _is_a_variable(program: Program, name: ast.Name) -> bool:
 
 def _shared_before(program: Program, names: set[str], test: ast.expr, place: ast.AST) -> bool:
     """Whether anything in the function makes the ranks agree on one of these names."""
-    scope = scope_of(test)
     return any(
         names_in(call) & names and not _shares_a_copy(program, call, names)
-        for call in file_of(place).calls
-        if scope_of(call) is scope and makes_ranks_agree(call)
+        for call in file_of(place).calls_in_scope.get(scope_of(test).node, ())
+        if makes_ranks_agree(call)
     )
 
 

@@ -342,9 +342,7 @@ def _layers_never_used(program: Program, definition: ast.ClassDef) -> Iterator[t
 def _texts_of(program: Program) -> Iterator[str]:
     """The literal texts of a program, in which a layer may be named."""
     for file in program.files:
-        for node in ast.walk(file.tree):
-            if isinstance(node, ast.Constant) and isinstance(node.value, str):
-                yield node.value
+        yield from (text for _, text in file.texts())
 
 
 # Outputs of layers that the loss leaves out.

@@ -163,7 +163,7 @@ def _late_clips(ways: list[list[tuple[str, ast.Call]]]) -> dict[ast.Call, tuple[
 
 def _is_unscaled_above(clip: ast.Call) -> bool:
     """Whether an `unscale_` stands before a clip in its function, on whatever way."""
-    above = (each for each in file_of(clip).calls if scope_of(each) is scope_of(clip))
+    above = calls_beside(clip)
     return any("unscale" in (last_name(each.func) or "") and each.lineno < clip.lineno for each in above)
 
 

@@ -17,7 +17,6 @@ from launcher.program.index import (
     parent_of,
     scope_of,
 )
-from launcher.program.objects.nodes import nodes_within
 from launcher.program.process_environment import is_for_one_host
 from launcher.program.program import Program
 from launcher.program.ranks.reachability import surely_runs
@@ -215,7 +214,7 @@ def _is_sorted_within(walk: ast.Call) -> bool:
 def _splits_by_index(program: Program) -> bool:
     """Whether ranks get indices of one dataset: by a sampler of the script, or of a library that wraps it."""
     prepared = (True for _ in program.calls("accelerate.Accelerator.prepare"))
-    return any(prepared) or any(True for _ in dealt_datasets(program))
+    return any(prepared) or bool(program.analysis(dealt_datasets))
 
 
 def _loaded_in_order(program: Program, end: ast.expr) -> ast.Call | None:
@@ -232,7 +231,7 @@ def _loaded_in_order(program: Program, end: ast.expr) -> ast.Call | None:
 def _is_sampled(program: Program, kept: ast.expr) -> bool:
     """Whether a Dataset that reads here, or a list, is what a sampler or a library deals to the ranks."""
     owner = class_around(kept)
-    for given, _ in dealt_datasets(program):
+    for given, _ in program.analysis(dealt_datasets):
         own = [each.definition for each in alternatives(program.value(given)) if isinstance(each, Made)]
         if given is kept or any(owner is not None and derives_from(program, each, owner) for each in own):
             return True
@@ -338,9 +337,10 @@ def _configured_channels(subject: ScriptSubject, there: set[str]) -> Iterator[Fi
     if not any(_CHANNEL.search(each) for each in files.texts()):
         return
     reported = set[object]()
-    for node in (each for file in program.files for each in nodes_within(file.tree)):
-        if not isinstance(node, ast.Attribute | ast.Subscript) or not isinstance(node.ctx, ast.Load):
-            continue
+    reads: list[ast.Attribute | ast.Subscript] = []
+    for file in program.files:
+        reads += [*file.nodes(ast.Attribute), *file.nodes(ast.Subscript)]
+    for node in (each for each in reads if isinstance(each.ctx, ast.Load)):
         entry = files.entry(node, program.words or ())
         if entry is None or not entry.is_chosen or len(entry.values) != 1 or not entry.sources:
             continue
@@ -371,9 +371,7 @@ _CHANNEL = re.compile(
 def _texts(subject: ScriptSubject) -> Iterator[str]:
     """All that could name a channel: texts of the script, and what the job gives it."""
     for file in subject.program.files:
-        for node in nodes_within(file.tree):
-            if isinstance(node, ast.Constant) and isinstance(node.value, str):
-                yield node.value
+        yield from (text for _, text in file.texts())
     job = subject.job
     yield from subject.program.analysis(ConfigurationFiles).texts()
     yield from map(str, (*job.hyperparameters.values(), *job.code.arguments, *job.environment.values()))

@@ -42,7 +42,7 @@ from launcher.program.objects.bound_arguments import bind_arguments
 from launcher.program.program import Program
 from launcher.program.ranks.model_averaging import reductions_of_gradients
 from launcher.program.ranks.participants import Closure, Participants
-from launcher.program.ranks.training_loops import calls_in
+from launcher.program.ranks.training_loops import calls_beside, calls_in
 from launcher.program.records import REPLACING
 from launcher.program.surroundings.loader_classes import SAMPLER
 from launcher.program.surroundings.options import DefaultRun
@@ -568,7 +568,7 @@ def sampled_use(program: Program, end: ast.expr) -> tuple[ast.expr, ast.ClassDef
     That is in a Dataset of the program, which is given with it, or as the indices of a Subset.
     """
     outer = parent_of(end)
-    dealt = [each for each, _ in dealt_datasets(program)]
+    dealt = [each for each, _ in program.analysis(dealt_datasets)]
     made = [value for each in dealt for value in alternatives(program.value(each))]
     if isinstance(outer, ast.Subscript) and outer.value is end and isinstance(end, ast.Attribute):
         owner = class_around(end)
@@ -592,8 +592,8 @@ def _source_of_seeds_before(
     for place in (call, *(site.call for site in sites)):
         seeding = [
             (each, seed)
-            for each in file_of(place).calls
-            if scope_of(each) is scope_of(place) and each.lineno < place.lineno
+            for each in calls_beside(place)
+            if each.lineno < place.lineno
             for seed in _seed_set_by(program, each, module)
         ]
         if seeding:
@@ -627,7 +627,7 @@ def _datasets_in_other_orders(program: Program) -> Iterator[Finding]:
         return
     seen = set[ast.AST]()
     trainers = trainers_of_transformers(program)
-    for dataset, dealing in dealt_datasets(program):
+    for dataset, dealing in program.analysis(dealt_datasets):
         by_node = program.qualified(dealing.func) == BY_NODE
         by_trainer = dealing in trainers
         for call in parts_of(program, dataset):
@@ -665,7 +665,7 @@ def _is_whole(program: Program, reordering: ast.Call, streamed: bool) -> bool:
     return bool(loaded) and not cut and BY_NODE not in names and (streamed or not streams)
 
 
-def dealt_datasets(program: Program) -> Iterator[tuple[ast.expr, ast.Call]]:
+def dealt_datasets(program: Program) -> list[tuple[ast.expr, ast.Call]]:
     """The datasets of which each rank gets a part by its number, with what deals it."""
     loaders, owner_of = program.analysis(Loaders), program.analysis(LoaderOwners).owner_of
     owners = {LoaderOwner.ACCELERATE, LoaderOwner.FABRIC}
@@ -684,7 +684,7 @@ def dealt_datasets(program: Program) -> Iterator[tuple[ast.expr, ast.Call]]:
         index = argument_of(call, "index", 1)
         if index is not None and isinstance(program.value(index), RankValue):
             given.append((getattr(call.func, "value", None), call))
-    yield from ((each, dealing) for each, dealing in given if each is not None)
+    return [(each, dealing) for each, dealing in given if each is not None]
 
 
 _DEALING_CALLS = (

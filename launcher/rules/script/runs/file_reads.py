@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ast
 import posixpath
 import re
 from collections.abc import Iterator
@@ -14,7 +13,6 @@ from launcher.failure_modes.registry import finds
 from launcher.program.execution.objects import OPEN, OWN, CallMade, OpenedFile, is_known, known_beginning
 from launcher.program.execution.process import CODE_FOLDER
 from launcher.program.index import last_name
-from launcher.program.objects.nodes import nodes_within
 from launcher.rules.script.configuration_files import ConfigurationFiles
 from launcher.rules.script.findings import finding_at, related_at
 from launcher.rules.script.runs.rank_runs import TRAINING, RankRuns, settings_of
@@ -137,8 +135,7 @@ def channels_are_named(runs: RankRuns) -> Iterator[Finding]:
     files = runs.program.analysis(ConfigurationFiles)
     given = map(str, (*first.world.words, *job.hyperparameters.values(), *job.environment.values()))
     read = (text for name in first.documents for text, _ in files.texts_of(name))
-    nodes = (each for file in runs.program.files for each in nodes_within(file.tree))
-    written = (each.value for each in nodes if isinstance(each, ast.Constant) and isinstance(each.value, str))
+    written = (text for file in runs.program.files for _, text in file.texts())
     modules = (each.module or "" for file in runs.program.files for each in file.imports)
     if any(map(_OF_CHANNELS.search, (*given, *read, *files.texts(), *written, *modules))):
         return

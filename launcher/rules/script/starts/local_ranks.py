@@ -10,7 +10,6 @@ from launcher.failure_modes.model import Finding, Severity, Stage
 from launcher.failure_modes.registry import finds
 from launcher.program.dataflow import argument_of
 from launcher.program.index import BindingKind, file_of
-from launcher.program.objects.nodes import nodes_within
 from launcher.program.process_environment import changed_variables, is_for_one_host
 from launcher.program.program import Program
 from launcher.program.values import (
@@ -133,13 +132,15 @@ def _shares(program: Program) -> Iterator[tuple[ast.AST, ast.expr, ast.expr]]:
             which, number = argument_of(call, "index", 1), argument_of(call, "num_shards", 0)
             if which is not None and number is not None:
                 yield call, which, number
-        for node in nodes_within(file.tree) if "rank" in file.text.lower() else ():
-            if isinstance(node, ast.Slice) and node.lower is not None and node.step is not None:
-                yield node.lower, node.lower, node.step
-            elif isinstance(node, ast.Compare) and len(node.ops) == 1:
-                for one, other in ((node.left, node.comparators[0]), (node.comparators[0], node.left)):
-                    if isinstance(one, ast.BinOp) and isinstance(one.op, ast.Mod):
-                        yield node, other, one.right
+        if "rank" not in file.text.lower():
+            continue
+        for cut in file.nodes(ast.Slice):
+            if cut.lower is not None and cut.step is not None:
+                yield cut.lower, cut.lower, cut.step
+        for node in (each for each in file.nodes(ast.Compare) if len(each.ops) == 1):
+            for one, other in ((node.left, node.comparators[0]), (node.comparators[0], node.left)):
+                if isinstance(one, ast.BinOp) and isinstance(one.op, ast.Mod):
+                    yield node, other, one.right
 
 
 def _is_local(value: object) -> bool:

@@ -10,7 +10,6 @@ from launcher.failure_modes.model import Finding, Related, Severity, Stage
 from launcher.failure_modes.registry import finds
 from launcher.program.dataflow import argument_of, constant_argument, origins
 from launcher.program.index import BindingKind, ancestors, last_name, parent_of
-from launcher.program.objects.nodes import nodes_within
 from launcher.program.overlapping_starts import ranks_are_started_only_here
 from launcher.program.process_environment import (
     RANK_LAUNCHERS,
@@ -181,9 +180,7 @@ def _may_ask_the_launcher(program: Program, run: JobRun) -> bool:
 def _readings_of_rank(program: Program) -> Iterator[ast.AST]:
     """Where a variable by which torchrun tells the processes apart is asked for, by whatever way."""
     for file in (each for each in program.files if "RANK" in each.text):
-        for node in nodes_within(file.tree):
-            if isinstance(node, ast.Constant) and node.value in _OF_TORCHRUN and not _is_given(node):
-                yield node
+        yield from (node for node, text in file.texts() if text in _OF_TORCHRUN and not _is_given(node))
 
 
 def _is_given(name: ast.Constant) -> bool:
@@ -299,8 +296,8 @@ def _variables_that_lack(subject: ScriptSubject, run: JobRun) -> Iterator[Findin
 
 def _reads_of_the_environment(program: Program) -> Iterator[ast.Subscript]:
     for file in program.mentioning("environ"):
-        for read in nodes_within(file.tree):
-            if isinstance(read, ast.Subscript) and isinstance(read.ctx, ast.Load):
+        for read in file.nodes(ast.Subscript):
+            if isinstance(read.ctx, ast.Load):
                 named = isinstance(read.value, ast.Name | ast.Attribute)
                 if named and program.value(read.value) == External("os.environ"):
                     yield read

@@ -151,8 +151,7 @@ def _spread_timeout(program: Program, call: ast.Call) -> ast.expr | None:
     found = [
         value
         for file in (program.mentioning("timedelta") if has_star_arguments(call) else ())
-        for node in ast.walk(file.tree)
-        if isinstance(node, ast.Dict)
+        for node in file.nodes(ast.Dict)
         for key, value in zip(node.keys, node.values, strict=True)
         if isinstance(key, ast.Constant) and key.value == "timeout"
     ]

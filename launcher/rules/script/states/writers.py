@@ -15,13 +15,13 @@ from launcher.program.index import (
     ancestors_in_function,
     file_of,
     last_name,
-    scope_of,
 )
 from launcher.program.process_environment import is_for_one_host
 from launcher.program.program import Program, calls_as_given, joining_calls
 from launcher.program.ranks.guards import Guards
 from launcher.program.ranks.participants import OpenParticipants, Participants
 from launcher.program.ranks.reachability import Reachability
+from launcher.program.ranks.training_loops import calls_beside
 from launcher.program.ranks.truths import Guard, Truth
 from launcher.program.ranks.uniformity import OpenUniformity, Uniformity
 from launcher.program.surroundings.saves import (
@@ -303,8 +303,8 @@ def _texts_read_again(program: Program) -> Iterator[ast.Call]:
 
 def _is_read_behind(write: ast.Call, path: ast.expr) -> bool:
     """Whether the same function goes on to open a file to read it, and waits for nobody between."""
-    file, scope, written = file_of(write), scope_of(write), ast.unparse(path)
-    behind = [each for each in file.calls if scope_of(each) is scope and each.lineno > write.lineno]
+    written = ast.unparse(path)
+    behind = [each for each in calls_beside(write) if each.lineno > write.lineno]
     for read in (each for each in behind if last_name(each.func) == "open" and each.args):
         if are_exclusive(write, read):
             continue  # What is made where it is missing, and is read where it is there.

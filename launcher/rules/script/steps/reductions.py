@@ -125,14 +125,9 @@ def _parts_by_rank(program: Program) -> Iterator[ast.expr]:
         for call in (*file.calls_of.get("shard", ()), *file.calls_of.get("split_dataset_by_node", ())):
             if any(isinstance(program.value(each), WorldSize) for each in all_arguments(call)):
                 yield call
-        for node in ast.walk(file.tree):
-            step = (
-                node.slice.step
-                if isinstance(node, ast.Subscript) and isinstance(node.slice, ast.Slice)
-                else None
-            )
-            if step is not None and isinstance(program.value(step), WorldSize):
-                yield step
+        for cut in file.nodes(ast.Slice):
+            if cut.step is not None and isinstance(program.value(cut.step), WorldSize):
+                yield cut.step
 
 
 def _are_never_called(program: Program, wrappers: list[ast.Call]) -> bool:
@@ -195,7 +190,7 @@ def _is_inside_ddp(program: Program, node: ast.expr) -> bool:
 
 
 def _may_reduce(program: Program) -> bool:
-    if reduces_by_hand(program) or any(True for _ in program.calls(*_OTHER_WRAPPERS)):
+    if program.analysis(reduces_by_hand) or any(True for _ in program.calls(*_OTHER_WRAPPERS)):
         return True
     for file in program.files:
         if file.stars:
@@ -246,7 +241,7 @@ def every_trained_model_is_wrapped(program: Program) -> Iterator[Finding]:
     """
     wrappers = [call for call, _ in program.calls(DDP)]
     held = {each for call in wrappers for part in call.args[:1] for each in _made_of(program, part)}
-    for name in _OPTIMIZERS if wrappers and not reduces_by_hand(program) else ():
+    for name in _OPTIMIZERS if wrappers and not program.analysis(reduces_by_hand) else ():
         for call, _ in program.calls(f"torch.optim.{name}"):
             params = argument_of(call, "params", 0)
             parts = () if params is None else parts_of(program, params)
@@ -334,7 +329,7 @@ def _never_prepared(program: Program) -> Iterator[Finding]:
     """Models that are trained with Accelerate and that no `prepare` is given, where all that is prepared is
     something else."""
     prepared = [call for call, _ in program.calls(*(f"{_ACCELERATOR}.{each}" for each in _PREPARING))]
-    if not prepared or program.unread or reduces_by_hand(program):
+    if not prepared or program.unread or program.analysis(reduces_by_hand):
         return
     names = {name for file in program.files for name in (*file.names, *file.attributes)}
     if names & {"DistributedDataParallel", "FullyShardedDataParallel", "fully_shard"}:

@@ -77,7 +77,7 @@ def layers_in_terms_of_zero(program: Program) -> set[str] | None:
     all of a model: `loss + 0.0 * sum(p.sum() for p in model.parameters())`."""
     found = set[str]()
     for file in program.files:
-        for product in (each for each in ast.walk(file.tree) if isinstance(each, ast.BinOp)):
+        for product in file.nodes(ast.BinOp):
             sides = (product.left, product.right)
             zeros = [each for each in sides if isinstance(each, ast.Constant) and each.value == 0]
             if not isinstance(product.op, ast.Mult) or len(zeros) != 1:
