@@ -13,7 +13,7 @@ from the places that it names under `source`. None means unknown: no rule may ju
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import date
 from functools import cache
 from typing import Any, Literal
@@ -105,6 +105,15 @@ def image_release(framework: str, version: str) -> ImageRelease | None:
         return None
     accelerators = release.get("accelerators")
     return ImageRelease(full, tuple(release["python"]), None if accelerators is None else tuple(accelerators))
+
+
+def image_python(named: str | None, pythons: Sequence[str]) -> str | None:
+    """The Python of an image, as "3.12": the one that a job names as "py312", or the newest that it has.
+
+    None where neither is known.
+    """
+    minor = (named or (pythons[-1] if pythons else "")).removeprefix("py3")
+    return f"3.{minor}" if minor.isdecimal() else None
 
 
 def image_versions(framework: str) -> list[str]:

@@ -23,7 +23,7 @@ from launcher.failure_modes.model import Edit, Finding, Fix, Location, Severity,
 from launcher.failure_modes.registry import finds
 from launcher.jobs.job_sections import DEFAULT_REQUIREMENTS, NO_REQUIREMENTS
 from launcher.planning.image_choice import job_image_software
-from launcher.planning.images import image_release, parse_aws_image
+from launcher.planning.images import image_python, image_release, parse_aws_image
 from launcher.program.index import FileIndex, absolute_module_name, is_package
 from launcher.program.program import Program
 from launcher.program.texts import folders_added_outside
@@ -499,11 +499,9 @@ def versions_have_wheels(subject: JobSubject) -> Iterator[Finding]:
     job = subject.job
     software = job_image_software(job, subject.facts)
     named = None if job.framework is None else job.framework.python
-    pythons = () if software is None else software.python
-    minor = (named or (pythons[-1] if pythons else "")).removeprefix("py3")
-    if not minor.isdecimal() or subject.here:
+    python = image_python(named, () if software is None else software.python)
+    if python is None or subject.here:
         return
-    python = f"3.{minor}"
     for name, lines in _by_name(subject).items():
         first = first_wheel(name, python)
         for wanted in lines if first is not None else ():

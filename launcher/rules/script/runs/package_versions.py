@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from packaging.utils import canonicalize_name
 from packaging.version import InvalidVersion, Version
 
-from launcher.planning.images import image_release
+from launcher.planning.images import image_python, image_release
 from launcher.rules.job.image_packages import (
     ImagePackages,
     first_wheel,
@@ -105,9 +105,9 @@ class PackageVersions:
         found = {"torch": framework.version}
         major, minor = (*Version(framework.version).release, 0)[:2]
         release = image_release("pytorch", framework.version)
-        python = framework.python or (release.python[-1] if release is not None and release.python else "")
-        if python.startswith("py3") and python.removeprefix("py3").isdecimal():
-            found["Python"] = f"3.{python.removeprefix('py3')}"
+        python = image_python(framework.python, () if release is None else release.python)
+        if python is not None:
+            found["Python"] = python
         if major == 2:
             found["torchvision"] = f"0.{minor + 15}.0"
         return found | dict(self._image.built_for_torch if self._image is not None else {})
