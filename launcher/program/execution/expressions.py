@@ -90,6 +90,10 @@ class Expressions(ABC):
         """An attribute of anything."""
 
     @abstractmethod
+    def unbound_name(self, node: ast.Name, scope: RunScope) -> object:
+        """What Python has of a name to which the program has given nothing yet."""
+
+    @abstractmethod
     def assign(self, target: ast.expr, value: object, scope: RunScope) -> None:
         """Give a value to a name, an attribute, an item or several of them."""
 
@@ -131,7 +135,7 @@ class Expressions(ABC):
 
     def _name(self, node: ast.Name, scope: RunScope) -> object:
         holder = scope.holder(node.id)
-        return self.python_name(node.id, scope) if holder is None else holder.variables[node.id]
+        return self.unbound_name(node, scope) if holder is None else holder.variables[node.id]
 
     def _attribute(self, node: ast.Attribute, scope: RunScope) -> object:
         return self.attribute(self.evaluate(node.value, scope), node.attr, node)

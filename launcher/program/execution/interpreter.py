@@ -42,12 +42,16 @@ from launcher.program.execution.process import CODE_FOLDER, Packaged, Process
 from launcher.program.execution.python_functions import python_names
 from launcher.program.execution.statements import record_fields
 from launcher.program.execution.written_trees import WrittenTrees, place_of
-from launcher.program.index import FileIndex, absolute_module_name, file_of, is_package
+from launcher.program.index import SCOPE, FileIndex, absolute_module_name, file_of, is_package, scope_of
 from launcher.program.program import Program
 from launcher.program.values import canonical_name
 
 READ_UNSET = "os.environ.__getitem__"
 """Stands among the calls where a variable is read that is not set."""
+READ_UNBOUND = "builtins.globals.__getitem__"
+"""Stands among the calls where a name is read to which nothing gives a value."""
+_BINDING_OTHERS = frozenset({"globals", "exec", "execfile", "install"})
+"""What gives values to names that nobody sees, as gettext's `install` does to `_`."""
 _DEEPEST_CALL = 40
 
 
@@ -64,16 +68,17 @@ class ProgramRun(Process):
         world: RankWorld,
         documents: Callable[[str | None], Any],
         packaged: Packaged,
+        is_gone: Callable[[str], bool],
     ) -> None:
         """As one rank of a world. `documents` reads configuration files of the program by their names,
-        `packaged` those of hydra."""
+        `packaged` those of hydra; `is_gone` says which names the job's libraries no longer have."""
         super().__init__(world, documents, packaged)
         self.program, self.models = program, models
         self.python = python_names(self)
         self._put_back: set[str] = set()
         """The names of libraries that the program gives values itself."""
-        self.is_watched: Callable[[str], bool] = lambda name: False
-        """Whether it is kept that a name of a library is read."""
+        self.is_gone = is_gone
+        """Whether a library no longer has a name: it is kept that it is read."""
         self._active: list[Function] = []
         self._modules: dict[str, Module] = {}
         self._trees = program.analysis(WrittenTrees)
@@ -146,9 +151,16 @@ class ProgramRun(Process):
         return found or Symbol(canonical_name(name))
 
     def _watch(self, name: str, node: ast.AST) -> None:
-        """Keep that a name is read that somebody looks for, where no `try` is ready for its absence."""
-        if not self.tries and self.is_watched(name) and name not in self._put_back:
-            self.record(name, (), _call_at(node))
+        """Read a name that a library may no longer have."""
+        if self.is_gone(name) and name not in self._put_back:
+            is_import = isinstance(node, ast.Import | ast.ImportFrom)
+            self._fail_at(node, "ImportError" if is_import else "AttributeError", name)
+
+    def _fail_at(self, node: ast.AST, error: str, event: str, *args: str) -> None:
+        """Raise what the program is ready for; elsewhere keep that it would be raised, and go on."""
+        if self.is_caught(error):
+            raise Raised(error)
+        self.record(event, args, _call_at(node))
 
     def _run_import(self, node: ast.Import, scope: RunScope) -> None:
         for each in node.names:
@@ -174,6 +186,22 @@ class ProgramRun(Process):
                 self.bind_name(scope, each.asname or each.name, self.attribute(owner, each.name, node))
 
     # Names and assignments.
+
+    def unbound_name(self, node: ast.Name, scope: RunScope) -> object:
+        """What Python has of a name to which the program has given nothing yet. It is kept that one is read
+        to which nothing ever does."""
+        found = self.python_name(node.id, scope)
+        if isinstance(found, Symbol) and not found.name and self._is_bound_nowhere(node, scope.file):
+            self._fail_at(node, "NameError", READ_UNBOUND, node.id)
+        return found
+
+    def _is_bound_nowhere(self, node: ast.Name, file: FileIndex) -> bool:
+        written = place_of(node)
+        is_known = SCOPE in written.__dict__ and not (node.id.startswith("__") and node.id.endswith("__"))
+        if not is_known or file.stars or _BINDING_OTHERS.intersection(file.mentioned):
+            return False
+        files = self.program.mentioning("builtins", "__builtin__")
+        return not files and scope_of(written).holder_of(node.id) is None
 
     def python_name(self, name: str, scope: RunScope) -> object:
         """What Python has of a name, or the one library of which a file imports all."""

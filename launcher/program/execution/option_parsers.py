@@ -246,19 +246,70 @@ def like_default(default: object, text: str) -> object:
         return text
 
 
+_NUMBERS_OF_CLICK = {"INT": int, "IntRange": int, "FLOAT": float, "FloatRange": float, "BOOL": bool}
+
+
 def _option_of_click(run: Process, decorator: Symbol, made: object) -> object:
-    """A function with what an option of click is without words that give it."""
+    """A function with the value of one of its options of click: of the words, or else its default."""
     event = decorator.made_by
-    names = [] if event is None else [each for each in event.args if isinstance(each, str)]
-    long = next((each for each in names if each.startswith("--")), names[0] if names else "")
-    name = next((each for each in names[1:] if not each.startswith("-")), long.split("/")[0].lstrip("-"))
-    words = [each for each in run.words if each.startswith(long.split("/")[0])]
-    value = None if event is None else event.keywords.get("default", Symbol())
-    if event is not None and truth_of(event.keywords.get("is_flag", False)):
-        value = event.keywords.get("default", False)
-    if words:
-        value = words[-1].partition("=")[2] or Symbol()
-    return BoundCall(made, (), {name.replace("-", "_"): value})
+    if event is None:
+        return made
+    given = event.keywords
+    names = [each for each in event.args if isinstance(each, str) and is_known(each)]
+    flags = [each for each in names if each.startswith("-")]
+    if not flags:
+        return made
+    longest = max(flags, key=lambda each: len(each) - len(each.lstrip("-")))
+    name = next((each for each in names if each not in flags), longest.split("/")[0].lstrip("-"))
+    name = name.replace("-", "_").lower()
+    default = given.get("default", Symbol() if truth_of(given.get("required", False)) else None)
+    parser = _QuietParser(add_help=False, allow_abbrev=False)
+    on, off = ([each.split("/")[at].strip() for each in flags if at < len(each.split("/"))] for at in (0, 1))
+    if off or truth_of(given.get("is_flag", False)):
+        default = False if default is None else default
+        parser.add_argument(*on, dest=name, action="store_const", const=given.get("flag_value", True))
+        if off:
+            parser.add_argument(*off, dest=name, action="store_false")
+    elif truth_of(given.get("count", False)):
+        parser.add_argument(*on, dest=name, action="count")
+    else:
+        several = truth_of(given.get("multiple", False))
+        default = () if several and default is None else default
+        count = given.get("nargs")
+        parser.add_argument(
+            *on,
+            dest=name,
+            action="append" if several else "store",
+            type=_type_of_click(run, given.get("type"), default, event),
+            nargs=count if isinstance(count, int) and count > 1 else None,
+        )
+    parser.set_defaults(**{name: default})
+    run.options.setdefault(name, event.node)
+    try:
+        value = getattr(parser.parse_known_args([str(each) for each in run.words])[0], name)
+    except _Refused as error:
+        raise ProcessEnded(str(error)) from None
+    return BoundCall(made, (), {name: tuple(value) if isinstance(value, list) else value})
+
+
+def _type_of_click(run: Process, kind: Any, default: Any, event: CallMade) -> Any:
+    """What makes a value of a word, by the type that an option names or that its default has."""
+    if kind is None and isinstance(default, bool | int | float):
+        kind = Native(type(default).__name__, type(default))
+    of_click = getattr(kind, "name", "").removeprefix("click.").removesuffix("()")
+    number = _NUMBERS_OF_CLICK.get(of_click) or (_TYPES.get(kind.name) if isinstance(kind, Native) else None)
+    if number is bool:
+        return lambda text: text.lower() in ("1", "true", "t", "yes", "y", "on")
+    if number is not None:
+        return number
+    if isinstance(kind, Object):
+
+        def converted(text: str) -> object:
+            found = run.call_method(kind, "convert", [text, Symbol(), Symbol()], event.node)
+            return text if found is NotImplemented else found
+
+        return converted
+    return str
 
 
 _METHODS = (

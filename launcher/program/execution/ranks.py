@@ -79,11 +79,11 @@ def run_rank(
     world: RankWorld,
     documents: Callable[[str | None], Any] = lambda name: None,
     packaged: Packaged = lambda name: None,
+    is_gone: Callable[[str], bool] = lambda name: False,
 ) -> RankRun:
     """Run a program as one rank. `documents` reads its configuration files, each by its name, and `packaged`
-    those of hydra."""
-    run = ProgramRun(program, _MODELS, world, documents, packaged)
-    run.is_watched = lambda name: removal_of(name) is not None
+    those of hydra; `is_gone` says which names the job's libraries no longer have."""
+    run = ProgramRun(program, _MODELS, world, documents, packaged, is_gone)
     whole, ended_by = True, None
     try:
         run.run_entry()

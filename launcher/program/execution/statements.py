@@ -25,6 +25,7 @@ from launcher.program.execution.objects import (
     bounded,
     is_known,
 )
+from launcher.program.index import EXIT_NAMES, last_name
 
 _MOST_TURNS = 64
 _FEW_TURNS = 3
@@ -40,6 +41,8 @@ class Statements(Expressions):
         super().__init__()
         self.raised: Raised | None = None
         """The first exception that the program surely raises, and does not catch."""
+        self.catching: list[ast.Try] = []
+        """The `try` statements in whose bodies it is, the innermost last."""
         self.tests_outside = 0
         """How many open tests were around the call of the function that runs."""
         self._counters: dict[ast.stmt, list[ast.AugAssign]] = {}
@@ -231,10 +234,12 @@ class Statements(Expressions):
     def _run_try(self, node: ast.Try, scope: RunScope) -> None:
         try:
             self.tries += 1
+            self.catching.append(node)
             try:
                 self.run(node.body, scope)
             finally:
                 self.tries -= 1
+                self.catching.pop()
             self.run(node.orelse, scope)
         except (Raised, ProcessEnded) as error:
             handler = next((each for each in node.handlers if _handles(each, error)), None)
@@ -245,6 +250,12 @@ class Statements(Expressions):
             self.run(handler.body, scope)
         finally:
             self.run(node.finalbody, scope)
+
+    def is_caught(self, name: str) -> bool:
+        """Whether the innermost `try` catches an exception of this name, and the program goes on after it."""
+        handlers = self.catching[-1].handlers if self.catching else []
+        handler = next((each for each in handlers if _handles(each, Raised(name))), None)
+        return handler is not None and not _ends_all(handler.body[-1])
 
     def _run_with(self, node: ast.With | ast.AsyncWith, scope: RunScope) -> None:
         self._run_within(list(node.items), node, scope)
@@ -451,6 +462,13 @@ def _names_above(value: object) -> tuple[str, ...]:
         return ()
     bases = [getattr(base, "name", "") for each in kind.line() for base in each.bases]
     return (*(each.node.name for each in kind.line()), *(each.rpartition(".")[2] for each in bases))
+
+
+def _ends_all(statement: ast.stmt) -> bool:
+    """Whether a statement raises again, or ends the process."""
+    call = statement.value if isinstance(statement, ast.Expr) else None
+    is_exit = isinstance(call, ast.Call) and last_name(call.func) in EXIT_NAMES
+    return is_exit or isinstance(statement, ast.Raise)
 
 
 def _handles(handler: ast.ExceptHandler, error: Raised | ProcessEnded) -> bool:

@@ -177,7 +177,13 @@ def _version(package: str) -> Model:
     return lambda run, owner: run.world.versions.get(package, Symbol())
 
 
+def _dataset_of_loader(run: Process, loader: Symbol) -> object:
+    given = None if loader.made_by is None else loader.made_by.argument("dataset", 0)
+    return Symbol("torch.utils.data.DataLoader().dataset", owner=loader) if given is None else given
+
+
 TRAINING_MODELS: dict[str, Model] = {
+    "torch.utils.data.DataLoader().dataset=": _dataset_of_loader,
     **{f"{each}.__version__=": _version(each) for each in ("torch", "torchvision")},
     **dict.fromkeys(_JOINING, _joined),
     "torch.distributed.get_rank": _rank,

@@ -68,14 +68,14 @@ def own_modules_are_packed(subject: JobSubject) -> Iterator[Finding]:
     started_in = (source.folder, source.folder / posixpath.dirname(source.entry_point_name))
     outside = [folders_added_outside(file, started_in, source.folder) for file in program.files]
     added = [folder for each in outside for folder in each or ()]
-    if None in outside:
-        return
     seen, packed = set[str](), {each.name for each in source.files}
     for file, node, module in sure_imports(program):
         if module in seen or module.endswith(_MADE_LATER):
             continue
         seen.add(module)
-        why = _why_module_is_missing(subject, program, module, packed, added)
+        why = _why_part_is_missing(subject, program, module, packed)
+        if why is None and None not in outside:
+            why = _why_module_is_missing(subject, program, module, packed, added)
         if why is not None:
             yield training_script.REQUIREMENT_MISSING.finding(
                 Stage.SPEC,
@@ -114,7 +114,8 @@ def imports_are_installed(subject: JobSubject) -> Iterator[Finding]:
         return
     if source.problems or source.is_packed or "PYTHONPATH" in job.environment:
         return
-    if any(re.search(r"sys\.path|sys\.modules|\bpip\b", file.text) for file in program.files):
+    imported = {program.entry, *(file for file, _, _ in sure_imports(program))}
+    if any(re.search(r"sys\.path|sys\.modules|\bpip\b", file.text) for file in imported):
         return
     brought = _modules_of_requirements(subject)
     present = (image.modules if image is not None else frozenset()) | (brought or frozenset())
@@ -125,6 +126,8 @@ def imports_are_installed(subject: JobSubject) -> Iterator[Finding]:
             continue
         if image is not None and brought is not None and package is not None:
             yield _missing_package(subject, package, shown, file.location(node), image)
+        elif image is not None and brought is not None and not _QUIETLY_THERE.fullmatch(top):
+            yield _missing_module(subject, shown, file.location(node))
         elif not _QUIETLY_THERE.fullmatch(top):
             not_known.setdefault(top, file.location(node))
     if not_known:
@@ -233,6 +236,23 @@ def _missing_package(
     return replace(finding, fix=Fix(True, (Edit(str(source.folder / listed), len(text), len(text), line),)))
 
 
+def _missing_module(subject: JobSubject, shown: str, location: Location) -> Finding:
+    """A module of no package that is known, as of one that is built by hand."""
+    wanted = subject.source.requirements
+    listed = wanted.file if wanted is not None else DEFAULT_REQUIREMENTS
+    return training_script.REQUIREMENT_MISSING.finding(
+        Stage.SPEC,
+        f"{posixpath.basename(location.file)} imports {shown}: neither the image nor "
+        + (f"what {listed} installs" if wanted is not None else "the source folder")
+        + " has it, and the script would end with 'No module named' on every host",
+        remedy=f"Write what brings it into {listed} in the source folder: a package, an address or a folder "
+        f"with a setup.py (`./{shown.partition('.')[0]}`), which is then built on every host.",
+        severity=Severity.WARNING,
+        location=location,
+        subject=shown,
+    )
+
+
 def _packages_to_look_at(subject: JobSubject, missing: Mapping[str, Location]) -> Finding:
     """What may be missing: the image's packages are not known, or those that a requirement brings."""
     wanted = subject.source.requirements
@@ -268,6 +288,24 @@ def sure_imports(program: Program) -> Iterator[tuple[FileIndex, ast.stmt, str]]:
                     if found is not None and found not in seen:
                         seen.add(found)
                         waiting.append(found)
+
+
+def _why_part_is_missing(
+    subject: JobSubject, program: Program, module: str, packed: set[str]
+) -> tuple[str, str] | None:
+    """Why a part of a package of the program's is not there, wherever that package lies; None where it is."""
+    above, _, last = module.rpartition(".")
+    package = program.modules.get(above)
+    if module in program.modules or package is None or not is_package(package):
+        return None
+    folder = os.path.relpath(os.path.realpath(package.path.parent), os.path.realpath(subject.source.folder))
+    place = posixpath.normpath(posixpath.join(folder, last))
+    if any(name.startswith((f"{place}.", f"{place}/")) for name in packed):
+        return None
+    return (
+        f"is not in the package {above} that is packed",
+        "Correct the import, or pack the module.",
+    )
 
 
 def _why_module_is_missing(

@@ -11,7 +11,7 @@ from launcher.failure_modes import training_script
 from launcher.failure_modes.model import Finding, Severity, Stage
 from launcher.failure_modes.registry import finds
 from launcher.program.execution.expressions import SLICED
-from launcher.program.execution.interpreter import READ_UNSET
+from launcher.program.execution.interpreter import READ_UNBOUND, READ_UNSET
 from launcher.program.execution.objects import (
     OPEN,
     OWN,
@@ -19,9 +19,11 @@ from launcher.program.execution.objects import (
     DottedEntries,
     Object,
     OpenDictionary,
+    Raised,
     Symbol,
 )
 from launcher.program.execution.ranks import removal_of
+from launcher.program.execution.written_trees import place_of
 from launcher.program.index import ancestors
 from launcher.program.surroundings.saves import SAVERS
 from launcher.program.values import LIBRARY_TABLES
@@ -46,24 +48,66 @@ def names_are_still_there(runs: RankRuns) -> Iterator[Finding]:
     notes of the libraries, and what their wheels hold (`launcher/program/libraries`).
     """
     told: set[str] = set()
-    for event in (each for run in runs.runs[:1] for each in run.events):
+    for event in _sure_events(runs):
         removal = removal_of(event.name)
-        if removal is None or event.name in told or not event.is_sure or event.is_tried:
+        version = None if removal is None else runs.packages.has_since(*removal)
+        if removal is None or version is None or event.name in told:
             continue
         package, since = removal
-        version = runs.packages.has_since(package, since)
-        if version is None:
-            continue
         told.add(event.name)
-        same = (each for each in runs.runs[0].calls(event.name) if each.is_sure and not each.is_tried)
+        same = (each for each in _sure_events(runs) if each.name == event.name)
         others = dict.fromkeys(each.node for each in same if each.node is not event.node)
         yield finding_at(
             training_script.SCRIPT_RAISED,
             event.node,
-            f"{package} {version} has no {event.name}, which is gone since {since}: every rank ends here",
+            f"{package} {version} has no {event.name.replace('()', '')}, which is gone since {since}: "
+            f"{_who(event)}",
+            severity=None if event.is_sure else Severity.WARNING,
             remedy=f"Use what {package} has in its place, or {_older(runs, package, since)}.",
             related=[related_at(each, "read here, too") for each in others],
         )
+
+
+_OF_PROGRESS = re.compile(
+    r"%|epoch|\biter|step|eval|valid|\bbest|\blast|final|interval|freq|every|period", re.I
+)
+"""What a test names that holds in some turn of a training, if not in the first ones."""
+
+
+def _sure_events(runs: RankRuns) -> Iterator[CallMade]:
+    """What the first rank surely does, with nothing that catches its failure: what it does at once, and then
+    what it does in a later turn of its loops."""
+    events = [each for run in runs.begun[:1] for each in run.events if not each.is_tried]
+    yield from (each for each in events if each.is_sure)
+    for each in events:
+        if not each.is_sure and all(_OF_PROGRESS.search(ast.unparse(test)) for test in each.tests):
+            yield each
+
+
+def _who(event: CallMade) -> str:
+    return "every rank ends here" if event.is_sure else "a rank ends here, in the turn in which it comes here"
+
+
+@finds(Stage.SCRIPT, training_script.SCRIPT_RAISED)
+def names_are_bound(runs: RankRuns) -> Iterator[Finding]:
+    """A name that a rank reads and to which nothing in its file ever gives a value: it ends with a NameError.
+
+    Silent within a `try`, where a file imports all of a module, and where names may be made in other ways.
+
+    Bad: `transform=transform_fintune` beside `transform_finetune = ...`. Good: the name as it is written
+    there. Source: Python's reference, naming and binding.
+    """
+    told: set[str] = set()
+    for event in (each for each in _sure_events(runs) if each.name == READ_UNBOUND):
+        (name,) = event.args
+        if name not in told:
+            told.add(name)
+            yield finding_at(
+                training_script.SCRIPT_RAISED,
+                event.node,
+                f"nothing gives `{name}` a value: {_who(event)} with a NameError",
+                severity=None if event.is_sure else Severity.WARNING,
+            )
 
 
 @finds(Stage.SCRIPT, training_script.SCRIPT_RAISED)
@@ -77,10 +121,8 @@ def arguments_are_still_taken(runs: RankRuns) -> Iterator[Finding]:
     release notes of the libraries, and the signatures in their wheels (`launcher/program/libraries`).
     """
     told: set[ast.AST] = set()
-    for event in (each for run in runs.runs[:1] for each in run.calls(*_REFUSED)):
-        if event.node in told or not event.is_sure or event.is_tried:
-            continue
-        for package, since, argument in _REFUSED[event.name]:
+    for event in (each for each in _sure_events(runs) if each.name in _REFUSED):
+        for package, since, argument in _REFUSED[event.name] if event.node not in told else ():
             version = runs.packages.has_since(package, since)
             said = None if version is None else _refusal(event, argument)
             if said is None:
@@ -89,10 +131,51 @@ def arguments_are_still_taken(runs: RankRuns) -> Iterator[Finding]:
             yield finding_at(
                 training_script.SCRIPT_RAISED,
                 event.node,
-                f"{event.name} of {package} {version} {said[0]} (since {since}): every rank ends here",
+                f"{event.name} of {package} {version} {said[0]} (since {since}): {_who(event)}",
+                severity=None if event.is_sure else Severity.WARNING,
                 remedy=f"{said[1]}, or {_older(runs, package, since)}.",
             )
             break
+
+
+_EXITS = ("sys.exit", "builtins.exit", "builtins.quit", "os._exit")
+
+
+@finds(Stage.SCRIPT, training_script.SCRIPT_RAISED)
+def versions_are_accepted(runs: RankRuns) -> Iterator[Finding]:
+    """A test of a library's version by which a program ends, and which that of the job's image does not pass.
+
+    It takes older versions alone, or compares texts, by which "0.21" comes before "0.3".
+
+    Bad: `if torchvision.__version__ < "0.3.0": sys.exit(-1)`. Good: the same with
+    `packaging.version.Version(torchvision.__version__)`. Source: Python's comparison of texts.
+    """
+    for end in _ends_of(runs):
+        test = (
+            end.test
+            if isinstance(end, ast.Assert)
+            else next((each.test for each in ancestors(end) if isinstance(each, ast.If)), None)
+        )
+        asked = None if test is None else re.search(r"(\w+)\.__version__", ast.unparse(test))
+        version = None if asked is None else runs.versions.get(asked[1])
+        if test is not None and asked is not None and version is not None:
+            yield finding_at(
+                training_script.SCRIPT_RAISED,
+                test,
+                f"every rank ends by this test with {asked[1]} {version}, which the job's image has",
+                remedy="Compare versions as such (`packaging.version.Version(...)`), or "
+                f"{_older(runs, asked[1], version)}.",
+                related=[related_at(end, "ends here")],
+            )
+            return
+
+
+def _ends_of(runs: RankRuns) -> Iterator[ast.AST]:
+    """Where the first rank surely ends itself."""
+    for run in runs.begun[:1]:
+        if isinstance(run.ended_by, Raised) and run.ended_by.node is not None:
+            yield place_of(run.ended_by.node)
+        yield from (each.node for each in run.calls(*_EXITS) if each.is_sure and not each.is_tried)
 
 
 _TRANSPOSED = re.compile(r"\.(t|transpose)\(\)\.(eq|ne|gt|lt|ge|le)\(\)(\[\])?\.view$")
@@ -350,7 +433,9 @@ def _is_unpacked(call: ast.Call) -> bool:
 
 ENDING_RUN_RULES = (
     names_are_still_there,
+    names_are_bound,
     arguments_are_still_taken,
+    versions_are_accepted,
     views_are_of_tensors_in_one_piece,
     variables_are_set,
     checkpoints_can_be_read_again,

@@ -13,6 +13,7 @@ from launcher.failure_modes.model import Related
 from launcher.program.execution.objects import CallMade, RankWorld
 from launcher.program.execution.ranks import (
     RankRun,
+    removal_of,
     run_rank,
     variables_of_service,
     variables_of_torchrun,
@@ -107,8 +108,7 @@ def loops_around(event: CallMade) -> int:
 class RankRuns:
     """What the first rank of a job does, its neighbour on the same host, and the first rank of the next host.
 
-    Nothing is run before somebody asks. Without torchrun, or where a rank does not come to its end within its
-    steps, there are none.
+    Nothing is run before somebody asks. Without torchrun there are none.
     """
 
     def __init__(self, subject: ScriptSubject) -> None:
@@ -124,15 +124,28 @@ class RankRuns:
         return self.hosts * self.processes
 
     @cached_property
-    def runs(self) -> list[RankRun]:
-        """The runs of these ranks, the first one first."""
+    def begun(self) -> list[RankRun]:
+        """The runs of these ranks as far as they come, the first one first."""
         is_script = self.program.entry.path.suffix == ".py"
         if self.strategy != "torchrun" or self.world_size < 2 or not is_script:
             return []
         ranks = [0, *([1] if self.processes > 1 else []), *([self.processes] if self.hosts > 1 else [])]
         files = self.program.analysis(ConfigurationFiles)
-        found = [run_rank(self.program, self._world(each), files.document, files.packaged) for each in ranks]
-        return found if all(each.is_whole for each in found) else []
+        return [
+            run_rank(self.program, self._world(each), files.document, files.packaged, self._is_gone)
+            for each in ranks
+        ]
+
+    @cached_property
+    def runs(self) -> list[RankRun]:
+        """The runs of these ranks, the first one first; none where one does not come to its end within its
+        steps."""
+        return self.begun if all(each.is_whole for each in self.begun) else []
+
+    def _is_gone(self, name: str) -> bool:
+        """Whether the version of a library that the job has surely lacks a name."""
+        removal = removal_of(name)
+        return removal is not None and self.packages.has_since(*removal) is not None
 
     @cached_property
     def first(self) -> RankRun | None:
