@@ -55,6 +55,9 @@ _NUMBERS = (bool, int, float)
 _GROWING = frozenset({int, str, bytes, list, tuple, dict, set, frozenset, PurePosixPath})
 """What may grow beyond all bounds."""
 
+_KINDS = (Class, Native)
+_ALIKE = (ast.Eq, ast.NotEq, ast.Is, ast.IsNot)
+
 
 class Expressions(ABC):
     """What the expressions of a program are, each worked out once for each time that it is run."""
@@ -277,6 +280,8 @@ class Expressions(ABC):
             if isinstance(other, Symbol) and not (other.name.endswith("()") and is_made(other.name)):
                 return None
             return (other is None) is isinstance(sign, ast.Is | ast.Eq)
+        if isinstance(left, _KINDS) and isinstance(right, _KINDS) and isinstance(sign, _ALIKE):
+            return (left is right) is isinstance(sign, ast.Eq | ast.Is)
         if isinstance(sign, ast.Is | ast.IsNot):
             if left is right:
                 return isinstance(sign, ast.Is)
@@ -564,6 +569,10 @@ def contains(owner: Any, item: Any) -> bool | None:
         if item in owner:
             return True
         return owner.holds(item) if hasattr(owner, "holds") else False
+    if isinstance(item, _KINDS) and isinstance(owner, list | tuple):
+        return (
+            any(each is item for each in owner) if all(isinstance(each, _KINDS) for each in owner) else None
+        )
     if isinstance(owner, list | tuple | set | frozenset | range) and is_known(item):
         if isinstance(owner, range):
             return item in owner if isinstance(item, int) else None

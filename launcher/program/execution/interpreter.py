@@ -330,6 +330,8 @@ class ProgramRun(Process):
             return self.module(below) or Symbol()
         if isinstance(owner, DottedEntries) and name in (*owner, "__dict__"):
             return owner[name] if name in owner else RecordEntries(owner)
+        if isinstance(owner, Native) and name == "__name__":
+            return owner.name
         if isinstance(owner, Function | BoundCall):
             if name == "__name__" and isinstance(owner, Function):
                 return owner.name

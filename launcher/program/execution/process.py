@@ -34,6 +34,8 @@ class Process(Statements):
         `packaged` those of hydra."""
         super().__init__()
         self.world, self.documents, self.packaged = world, documents, packaged
+        self.python: dict[str, object] = {}
+        """What Python has of its own names."""
         self.folder = CODE_FOLDER
         """The folder in which it runs, open or with an open part where nobody knows its name."""
         self.stored: dict[str, Any] = {}

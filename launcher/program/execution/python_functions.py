@@ -79,7 +79,7 @@ def python_names(run: Process) -> dict[str, object]:
         "setattr": lambda owner, name, value: _set(run, owner, name, value),
         "hasattr": lambda owner, name: _has(run, owner, name),
         "vars": lambda value=None: _entries(value),
-        "type": lambda value, *_: value.kind if isinstance(value, Object) else Symbol(),
+        "type": lambda value, *_: _kind_of(run, value),
         "super": lambda *given: _super(given),
         "open": lambda name, mode="r", *_, **__: open_file(run, name, mode),
         "exit": lambda *given: end_of_process(run, *given),
@@ -89,6 +89,17 @@ def python_names(run: Process) -> dict[str, object]:
         "locals": lambda: Symbol(),
     }
     return {name: Native(name, call) for name, call in named.items()} | {"__debug__": True}
+
+
+_KINDS = (bool, int, float, str, list, tuple, dict, set)
+
+
+def _kind_of(run: Process, value: object) -> object:
+    """What `type` gives: a class of the program, or one of Python's that every other value has as well."""
+    if isinstance(value, Object):
+        return value.kind
+    plain = type(value) in _KINDS and (not isinstance(value, str) or is_known(value))
+    return run.python[type(value).__name__] if plain else Symbol()
 
 
 def items_of(run: Process, value: object) -> list[Any]:
