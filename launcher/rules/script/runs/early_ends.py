@@ -28,7 +28,7 @@ from launcher.program.index import ancestors
 from launcher.program.surroundings.saves import SAVERS
 from launcher.program.values import LIBRARY_TABLES
 from launcher.rules.script.findings import finding_at, related_at
-from launcher.rules.script.runs.rank_runs import RankRuns
+from launcher.rules.script.runs.rank_runs import OF_CHECKOUT, RankRuns, command_of
 from launcher.rules.script.runs.saves_and_loads import text_of_path
 
 _REFUSED: dict[str, list[tuple[str, str, int | str]]] = LIBRARY_TABLES["refused_arguments"]
@@ -379,9 +379,6 @@ def _may_be_one_file(save: CallMade, load: CallMade) -> bool:
 
 
 _RAISING = ("subprocess.check_output", "subprocess.check_call", "subprocess.run")
-_OF_CHECKOUT = re.compile(
-    r"git (-\S+ )*(rev-parse|symbolic-ref|describe|log|status|diff|show|branch|rev-list|remote)\b"
-)
 _SIZE_OF_TERMINAL = "stty size"
 
 
@@ -399,7 +396,7 @@ def commands_find_what_they_need(runs: RankRuns) -> Iterator[Finding]:
     if runs.subject.job.backend != "sagemaker":
         return
     for event in (each for run in runs.runs[:1] for each in run.calls(*_RAISING, "os.popen")):
-        command = _command_of(event)
+        command = command_of(event)
         if not event.is_sure or event.is_tried or command is None:
             continue
         if event.name == "os.popen":
@@ -407,7 +404,7 @@ def commands_find_what_they_need(runs: RankRuns) -> Iterator[Finding]:
             lacking = "without a terminal it prints nothing, and there is nothing to unpack"
         else:
             checked = event.name != "subprocess.run" or event.keywords.get("check") is True
-            fails = checked and bool(_OF_CHECKOUT.match(command)) and "||" not in command
+            fails = checked and bool(OF_CHECKOUT.match(command)) and "||" not in command
             lacking = "the source folder is uploaded without .git, and the command raises CalledProcessError"
         if fails:
             yield finding_at(
@@ -416,13 +413,6 @@ def commands_find_what_they_need(runs: RankRuns) -> Iterator[Finding]:
                 f"`{command.strip()}`: {lacking}: every rank ends here",
                 remedy="Put it into a `try`, or give the value as a hyperparameter or variable of the job.",
             )
-
-
-def _command_of(event: CallMade) -> str | None:
-    """The command that a call runs, as one text, as far as it is known."""
-    given = event.argument("cmd" if event.name == "os.popen" else "args", 0)
-    words = given if isinstance(given, list | tuple) else [given]
-    return " ".join(words) if all(isinstance(each, str) for each in words) else None
 
 
 def _is_unpacked(call: ast.Call) -> bool:

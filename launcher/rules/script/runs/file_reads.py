@@ -15,7 +15,7 @@ from launcher.program.execution.process import CODE_FOLDER
 from launcher.program.index import last_name
 from launcher.rules.script.configuration_files import ConfigurationFiles
 from launcher.rules.script.findings import finding_at, related_at
-from launcher.rules.script.runs.rank_runs import TRAINING, RankRuns, settings_of
+from launcher.rules.script.runs.rank_runs import OF_CHECKOUT, TRAINING, RankRuns, command_of, settings_of
 from launcher.rules.script.runs.saves_and_loads import is_in, shown_path, text_of_path
 from launcher.rules.script.runs.shared_files import MADE_BY_SERVICE, MAKERS
 
@@ -55,12 +55,19 @@ _OF_CHANNELS = re.compile(
 _OF_TEXTS = re.compile(r"os\.path\.(?!exists|isfile|isdir|islink|getsize)\w+|pathlib\.\w+|print|logging\.\w+")
 """What is done with a path that neither makes nor looks for the file."""
 _FETCHING = re.compile(
-    r"download|fetch|retrieve|snapshot|extract|unpack|unzip|untar|gdown|wget|clone|prepare|build|generate|mount|"
-    r"convert|preprocess|from_pretrained|load_dataset",
-    re.IGNORECASE,
+    r"download|fetch|retrieve|snapshot|extract|unpack|unzip|untar|gdown|wget|clone_from|mount", re.IGNORECASE
 )
-"""What functions are called that may bring or make files."""
+"""What functions of libraries are called that may bring files."""
+_MAKING = re.compile(r"prepare|build|generate|convert|preprocess|clone", re.IGNORECASE)
+"""What functions are called that may make files, of which nobody knows where they are from."""
+_CALCULATING = re.compile(r"(torch\.(?!hub\.)|numpy\.|PIL\.|transformers\.|pycocotools\.|apex\.|timm\.)")
+"""How the names of those begin that make no files, whatever they are called."""
 _COMMANDS = re.compile(r"(subprocess|os\.(system|popen|exec\w*|chdir|symlink)|shutil\.unpack_archive)\b")
+_BRINGING = re.compile(
+    r"\b(wget|curl|aws|gsutil|rclone|rsync|scp|unzip|tar|7z|cp|mv|ln|git|gdown|kaggle|python\d*|bash|sh|make)\b"
+    r"|\.(sh|py)\b"
+)
+"""The commands that may bring or make files."""
 _CONFIGURATION = re.compile(r"\.(ya?ml|toml|ini|cfg|conf)$|config", re.IGNORECASE)
 _OF_THE_IMAGE = re.compile(
     r"/(opt|fsx|efs|tmp|dev|proc|sys|etc|usr|bin|lib|lib64|var|root|run|boot|sbin|srv|s3)(/|$)"
@@ -226,16 +233,18 @@ def _shown(path: str) -> str:
 
 
 def _may_bring_files(event: CallMade) -> bool:
+    if _COMMANDS.match(event.name):
+        command = command_of(event)
+        return command is None or bool(_BRINGING.search(command) and not OF_CHECKOUT.match(command))
     last = event.name.rpartition(".")[2] or last_name(event.node.func) or ""
-    return (
-        bool(_COMMANDS.match(event.name) or _FETCHING.search(last)) or event.keywords.get("download") is True
-    )
+    is_open = not event.name and _MAKING.search(last)
+    return bool((_FETCHING.search(last) and not _CALCULATING.match(event.name)) or is_open)
 
 
 def _paths_touched(event: CallMade) -> Iterator[str]:
     """The paths that a call writes or asks for, or may."""
     is_read = str(event.args[1]).startswith("r") if event.name == "builtins.open" else event.name in _READERS
-    if is_read or _OF_TEXTS.fullmatch(event.name):
+    if (is_read and not event.is_tried) or _OF_TEXTS.fullmatch(event.name):
         return
     for each in (*event.args, *event.keywords.values()):
         path = None if isinstance(each, OpenedFile) else text_of_path(each)

@@ -99,6 +99,20 @@ def settings_of(run: RankRun, nodes: Iterable[ast.AST]) -> list[Related]:
     return [related_at(place, f"`{name}` is an option, declared here") for name, place in places.items()]
 
 
+OF_CHECKOUT = re.compile(
+    r"git (-\S+ )*(rev-parse|symbolic-ref|describe|log|status|diff|show|branch|rev-list|remote)\b"
+)
+"""The commands of git that tell of a checkout, and bring nothing."""
+
+
+def command_of(event: CallMade) -> str | None:
+    """The command that a call of `os.system`, `os.popen` or of `subprocess` runs, as one text; None where
+    nobody knows all of it."""
+    given = event.argument({"os.popen": "cmd", "os.system": "command"}.get(event.name, "args"), 0)
+    words = given if isinstance(given, list | tuple) else [given]
+    return " ".join(words) if all(isinstance(each, str) for each in words) else None
+
+
 def loops_around(event: CallMade) -> int:
     """How many loops a call stands in, with those around the calls of its functions."""
     calls = (event.node, *event.callers)

@@ -18,7 +18,7 @@ from launcher.program.index import ancestors
 from launcher.program.ranks.participants import is_behind_lock
 from launcher.rules.script.data.downloads import DATASETS, short_name
 from launcher.rules.script.findings import finding_at, related_at
-from launcher.rules.script.runs.rank_runs import RankRuns
+from launcher.rules.script.runs.rank_runs import RankRuns, command_of
 from launcher.rules.script.runs.saves_and_loads import is_in, text_of_path
 
 MAKERS = {
@@ -38,6 +38,13 @@ _DESTINATIONS = {
     "shutil.unpack_archive": ("extract_dir", 1),
 }
 """What fetches or unpacks in place, without a lock, and which argument says where to."""
+_SHELLS = (
+    "os.system",
+    "os.popen",
+    *(f"subprocess.{each}" for each in ("run", "call", "check_call", "Popen")),
+)
+_FETCHING = re.compile(r"\b(wget|curl|gdown|unzip|gsutil|aws s3|tar -?\w*x)\b")
+"""The commands that fetch or unpack."""
 _WAITING = re.compile(
     r"(torch\.distributed\.(barrier|monitored_barrier|all_\w+|broadcast\w*|gather\w*|scatter\w*|reduce\w*)|"
     r".*(wait_for_everyone|synchronize|rendezvous|barrier))"
@@ -90,6 +97,8 @@ def _destination(event: CallMade) -> str | None:
     """Where a call writes what it fetches; None where it fetches nothing, or nobody knows where to."""
     if event.name.startswith(DATASETS):
         return text_of_path(event.argument("root", 0)) if event.keywords.get("download") is True else None
+    if event.name in _SHELLS and _FETCHING.search(command_of(event) or ""):
+        return "."  # Wherever it says: every rank says the same.
     if event.name in _DESTINATIONS:
         return text_of_path(event.argument(*_DESTINATIONS[event.name]))
     return None
