@@ -64,6 +64,8 @@ class OptionParser:
         """Of a group of another one where there is a target."""
         self.run = run
         self.target = target if target is not None else _QuietParser(add_help=False, allow_abbrev=True)
+        self.of_files: list[str] = []
+        """The options of ConfigArgParse that name a configuration file."""
 
     def member(self, name: str) -> object:
         """A method of the parser."""
@@ -97,6 +99,8 @@ class OptionParser:
         elif options.pop("required", False):
             # What the job leaves out is another rule's: here it is open.
             options.setdefault("default", Symbol())
+        if truth_of(given.get("is_config_file", False)):
+            self.of_files += names
         with suppress(argparse.ArgumentError, TypeError, ValueError):
             made = self.target.add_argument(*names, **options)
             self.run.options.setdefault(made.dest, self.run.at)
@@ -146,10 +150,24 @@ class OptionParser:
         if not isinstance(given, list) or not all(map(is_known, given)):
             given = list(self.run.words)
         try:
+            self._take_from_files(given)
             found, rest = self.target.parse_known_args([str(each) for each in given])
         except _Refused as error:
             raise ProcessEnded(str(error)) from None
         return DottedEntries(vars(found)), rest
+
+    def _take_from_files(self, words: list[Any]) -> None:
+        """Take the entries of the configuration files that the words name as defaults."""
+        asking = _QuietParser(add_help=False, allow_abbrev=False)
+        for each in self.of_files:
+            asking.add_argument(each, dest="files", action="append")
+        named, _ = asking.parse_known_args([str(each) for each in words])
+        for name in getattr(named, "files", None) or ():
+            read = document_of(self.run, name)
+            known = {each.dest for each in self.target._actions}
+            self.target.set_defaults(
+                **{key: read[key] for key in known & {*read}} if isinstance(read, dict) else {}
+            )
 
 
 class Subcommands:
@@ -186,8 +204,16 @@ def _take_over(made: OptionParser, parents: Any) -> None:
 
 
 def _parser_made(run: Process, event: CallMade) -> object:
+    return _base_of_parser(run, event.args, event.keywords)
+
+
+def _base_of_parser(run: Process, args: object, keywords: Mapping[str, Any]) -> OptionParser:
     made = OptionParser(run)
-    _take_over(made, event.keywords.get("parents"))
+    of_files = keywords.get("args_for_setting_config_path")
+    for each in of_files if isinstance(of_files, list | tuple) else ():
+        if isinstance(each, str):
+            made.run.call(made.member("add_argument"), [each], {"is_config_file": True}, run.at)
+    _take_over(made, keywords.get("parents"))
     return made
 
 
@@ -334,10 +360,15 @@ def _trainer_options(run: Process, event: CallMade) -> object:
     return parser
 
 
+_PARSERS = (
+    "argparse.ArgumentParser",
+    *(f"configargparse.{each}" for each in ("ArgumentParser", "ArgParser", "Parser")),
+)
+
 PARSER_MODELS: dict[str, Any] = {
-    "argparse.ArgumentParser": _parser_made,
+    **dict.fromkeys(_PARSERS, _parser_made),
     "lightning.pytorch.Trainer.add_argparse_args": _trainer_options,
-    "argparse.ArgumentParser:": lambda run, args, keywords: OptionParser(run),
+    **dict.fromkeys((f"{each}:" for each in _PARSERS), _base_of_parser),
     "transformers.HfArgumentParser": _dataclass_parser,
     "@click.option": _option_of_click,
     **{f".{name}": _of_parser(name) for name in _METHODS},

@@ -148,10 +148,12 @@ def groups_are_those_of_the_job(runs: RankRuns) -> Iterator[Finding]:
     first, other = (made[0], made[-1]) if made else (None, None)
     if first is None or other is None or runs.hosts < 2 or first.argument("world_size", 3) == 1:
         return
-    # The ranks that a program starts itself are judged where it starts them.
+    # Where a program starts ranks of one host itself, that is judged where it starts them.
     starts_its_own = next(runs.calls(*_STARTING), None) is not None
     ranks = first.argument("rank", 4), other.argument("rank", 4)
-    if not starts_its_own and isinstance(ranks[0], int) and ranks[0] >= 0 and ranks[0] == ranks[1]:
+    address, size = first.argument("init_method", 1), first.argument("world_size", 3)
+    spans_hosts = not starts_its_own or (isinstance(size, int) and size > runs.processes)
+    if spans_hosts and isinstance(ranks[0], int) and ranks[0] >= 0 and ranks[0] == ranks[1]:
         yield finding_at(
             distribution.LOCAL_RANK_AS_RANK,
             first.node,
@@ -159,7 +161,6 @@ def groups_are_those_of_the_job(runs: RankRuns) -> Iterator[Finding]:
             "until the timeout",
             related=_options_in(runs, first, "rank", 4),
         )
-    address, size = first.argument("init_method", 1), first.argument("world_size", 3)
     if isinstance(address, str) and _ONE_HOST.match(address):
         yield finding_at(
             distribution.HARD_CODED_TOPOLOGY,

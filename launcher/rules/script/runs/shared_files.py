@@ -80,11 +80,16 @@ def ranks_fetch_one_after_another(runs: RankRuns) -> Iterator[Finding]:
         yield finding_at(
             data.EVERY_RANK_DOWNLOADS,
             event.node,
-            f"every rank runs {short_name(event.name)} at the same moment in this job, into one folder: one "
+            f"every rank runs {_shown_name(event)} at the same moment in this job, into one folder: one "
             "reads what another has half written",
             related=[related_at(each, "called from here") for each in event.callers[-1:]],
         )
         return
+
+
+def _shown_name(event: CallMade) -> str:
+    command = command_of(event) if event.name in _SHELLS else None
+    return f"`{command.split()[0]}`" if command else short_name(event.name)
 
 
 def _place(event: CallMade, path: str | None) -> str | None:
@@ -150,7 +155,7 @@ def _by_both(runs: RankRuns) -> Iterator[tuple[CallMade, CallMade]]:
     first, neighbour = runs.first, runs.neighbour
     if first is None or neighbour is None:
         return
-    names = (*MAKERS, *_DESTINATIONS)
+    names = (*MAKERS, *_DESTINATIONS, *_SHELLS)
     theirs = [each for each in neighbour.events if each.name in names or each.name.startswith(DATASETS)]
     by_place = {(each.node, each.callers): each for each in reversed(theirs)}
     for event in first.events:
