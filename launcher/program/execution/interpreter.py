@@ -326,8 +326,10 @@ class ProgramRun(Process):
         if isinstance(owner, Module):
             if owner.scope is not None and name in owner.scope.variables:
                 return owner.scope.variables[name]
-            below = f"{owner.name}.{name}".lstrip(".")
-            return self.module(below) or Symbol()
+            below = self.module(f"{owner.name}.{name}".lstrip("."))
+            if below is None and owner.scope is not None and self.is_caught("AttributeError"):
+                raise Raised("AttributeError")
+            return below or Symbol()
         if isinstance(owner, DottedEntries) and name in (*owner, "__dict__"):
             return owner[name] if name in owner else RecordEntries(owner)
         if isinstance(owner, Native) and name == "__name__":

@@ -29,6 +29,7 @@ from launcher.program.execution.objects import (
     Object,
     OpenDictionary,
     OpenedFile,
+    Raised,
     Suspended,
     Symbol,
     is_known,
@@ -596,7 +597,26 @@ def _import_module(run: Process, event: CallMade) -> object:
         found := document_of(run, f"{known.replace('.', '/')}.py"), dict
     ):
         return record_of(found)  # A configuration that is imported by its name.
+    is_missing = run.module(known) is None and run.module(known.partition(".")[0]) is not None
+    if is_missing and run.is_caught("ImportError"):
+        raise Raised("ImportError")
     return run.imported(known, event.node)
+
+
+_PLAIN_PATTERN = re.compile(r"[^(){}*+?|]*(?:[*+?][^(){}*+?|]*)?")
+"""Patterns with at most one thing that is repeated, which no text takes long with."""
+_LONGEST_SEARCHED = 500
+
+
+def _substituted(run: Process, event: CallMade) -> object:
+    given = [event.argument(name, place) for place, name in enumerate(("pattern", "repl", "string"))]
+    texts = [each for each in given if isinstance(each, str) and is_known(each)]
+    if len(texts) < 3 or not _PLAIN_PATTERN.fullmatch(texts[0]) or max(map(len, texts)) > _LONGEST_SEARCHED:
+        return Symbol()
+    try:
+        return re.sub(texts[0], texts[1], texts[2])
+    except (re.error, IndexError):
+        return Symbol()
 
 
 def _exits(run: Process, event: CallMade) -> object:
@@ -700,6 +720,7 @@ PYTHON_MODELS: dict[str, Model] = {
     "copy.copy": _copied,
     "copy.deepcopy": _copied,
     "importlib.import_module": _import_module,
+    "re.sub": _substituted,
     **dict.fromkeys(("importlib.util.module_from_spec", "runpy.run_path"), _file_named),
     "importlib.machinery.SourceFileLoader": _module_from_loader,
     **{f"builtins.{each}": _descriptor(each) for each in ("property", "staticmethod", "classmethod")},

@@ -196,15 +196,16 @@ class RankRuns:
         names = {each.name for run in self.runs for each in run.events}
         return {each for each in names if each.startswith(_LIBRARIES) and _does_more(each)}
 
-    def may_call(self, pattern: re.Pattern[str]) -> bool:
+    def may_call(self, pattern: re.Pattern[str], beside: tuple[str, ...] = ()) -> bool:
         """Whether a rank calls something by such a last name of which nobody knows what it does: of a library
-        that is not known, of a module that is not there, of an object that nobody can tell."""
+        that is not known, of a module that is not there, of an object that nobody can tell. The names of
+        those `beside` begin so, and do something else."""
         stars = ((each, file) for file in self.program.files for each in file.stars)
         if any(self.program.module(*each) is None and not is_of_a_library(each[0]) for each in stars):
             return True
         return any(
             not is_of_a_library(each.name)
-            and not each.name.startswith("lightning.")
+            and not each.name.startswith(("lightning.", *beside))
             and each.name not in TRAINING_MODELS
             and pattern.search(f"{last_name(each.node.func) or ''} {each.name.rpartition('.')[2]}")
             for run in self.runs

@@ -246,14 +246,20 @@ def restarts_come_to_a_load(runs: RankRuns) -> Iterator[Finding]:
     ):
         return
     loads = [each for run in runs.runs for each in run.events if _may_load(each)]
-    if runs.may_call(_RESTORING) or not all(map(_loads_weights, loads)):
+    files = [each for each in loads if each.name == "torch.load"]
+    is_new = bool(files) and all(OWN in str(text_of_path(each.argument("f", 0))) for each in files)
+    loads = [] if is_new else loads
+    if runs.may_call(_RESTORING, _OTHER_LOADS) or not all(map(_loads_weights, loads)):
         return
     if any(_is_passed_on(each, loads) for run in runs.runs for each in run.events):
         return
     if loads and any(map(_PROGRESS.search, _keys_of_states(runs))):
         return
     lacking = (
-        f"no rank loads more than weights in this job: {WITH_WEIGHTS_ALONE}"
+        f"what is loaded lies in a folder of this start's own, by the time or a random number in its name: "
+        f"{FROM_THE_BEGINNING}"
+        if is_new
+        else f"no rank loads more than weights in this job: {WITH_WEIGHTS_ALONE}"
         if loads
         else f"no rank comes to anything in this job that loads a checkpoint: {FROM_THE_BEGINNING}"
     )
@@ -266,7 +272,7 @@ def restarts_come_to_a_load(runs: RankRuns) -> Iterator[Finding]:
         return
     idle = _idle_loads(runs)
     related = [
-        *(related_at(each.node, "loaded here") for each in loads[:1]),
+        *(related_at(each.node, "loaded here") for each in (files if is_new else loads)[:1]),
         *(related_at(each, "not come to here") for each in idle[:2]),
         *(one for each in idle[:1] for one in runs.tests_against(each)),
     ]
