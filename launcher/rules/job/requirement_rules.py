@@ -283,8 +283,9 @@ def sure_imports(program: Program) -> Iterator[tuple[FileIndex, ast.stmt, str]]:
                 module = absolute_module_name(name, program.module_name(file), is_package(file))
                 parts = module.split(".")
                 yield file, node, module
-                for length in range(1, len(parts) + 1):
-                    found = program.modules.get(".".join(parts[:length]))
+                names = [".".join(parts[:length]) for length in range(1, len(parts) + 1)]
+                for each in (*names, *_names_within(node, module)):
+                    found = program.modules.get(each)
                     if found is not None and found not in seen:
                         seen.add(found)
                         waiting.append(found)

@@ -243,7 +243,11 @@ SYS = "import os, sys\nfrom pathlib import Path\n"
             id="installed",
         ),
         pytest.param({"src/train.py": "import logging\n", "logging.py": ""}, None, id="Python's own"),
-        pytest.param({"src/train.py": "import figures\n", "figures/a.csv": ""}, None, id="a folder of data"),
+        pytest.param(
+            {"src/train.py": "import figures\n", "figures/a.csv": ""},
+            "neither the image",
+            id="a folder of data",
+        ),
         pytest.param(
             {
                 "src/train.py": "try:\n    import utils\nexcept ImportError:\n    utils = None\n",
@@ -425,7 +429,7 @@ def test_what_the_image_lacks_and_nobody_installs_is_named_at_its_line(
             "from typing import TYPE_CHECKING\nif TYPE_CHECKING:\n    import timm\n", None, id="for types"
         ),
         pytest.param("import os\nif os.environ.get('LOG'):\n    import wandb\n", None, id="in a condition"),
-        pytest.param("import smdistributed.dataparallel\nimport apex\nimport mylib\n", None, id="not known"),
+        pytest.param("import smdistributed.dataparallel\nimport apex\n", None, id="not known"),
         pytest.param("import timm\n", "https://a.example/own-1.0-py3-none-any.whl\n", id="a wheel"),
         pytest.param("import timm\n", "git+https://github.com/a/b\n", id="a repository"),
         pytest.param("import timm\n", "a-package-of-ours\n", id="a package that nobody knows"),
@@ -436,6 +440,35 @@ def test_what_the_image_lacks_and_nobody_installs_is_named_at_its_line(
 )
 def test_what_may_be_there_is_left_alone(judge, script: str, requirements: str | None) -> None:
     assert missing(judge, script, requirements) == []
+
+
+@pytest.mark.parametrize(
+    ("script", "requirements", "expected"),
+    [
+        ("import torch\nimport pointnet2_ops\n", None, ["pointnet2_ops line 2"]),
+        ("import torch\nimport pointnet2_ops\n", "timm\n", ["pointnet2_ops line 2"]),
+        ("import pointnet2_ops\n", "a-package-of-ours\n", []),
+        ("try:\n    import pointnet2_ops\nexcept ImportError:\n    pass\n", None, []),
+    ],
+)
+def test_a_module_that_nothing_brings_is_warned_of(
+    judge, script: str, requirements: str | None, expected: list[str]
+) -> None:
+    assert missing(judge, script, requirements) == expected
+
+
+@pytest.mark.parametrize(
+    "other",
+    [{}, {"src/lib/ops/_ext.so": ""}, {"src/lib/ops/_ext/__init__.py": ""}, {"src/lib/ops/_ext.py": ""}],
+)
+def test_a_part_that_a_package_lacks_is_warned_of(judge, other: dict[str, str]) -> None:
+    files = {
+        "src/train.py": "import sys\nsys.path.insert(0, 'lib')\nfrom ops import norm\n",
+        "src/lib/ops/__init__.py": "",
+        "src/lib/ops/norm.py": "from ._ext import forward\n",
+    }
+    found = [each.subject for each in judge("CODE005", files=files | other) if each.verified]
+    assert found == ([] if other else ["ops._ext"])
 
 
 @pytest.mark.parametrize(
