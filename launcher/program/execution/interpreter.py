@@ -535,14 +535,18 @@ class ProgramRun(Process):
         is_generator = place_of(node) in function.scope.file.yields_of
         if is_generator:
             scope.variables["*yields"] = Turns()
-        result: Any = None
+        results: list[Any] = [None]
         try:
             self.run(node.body, scope)
         except FunctionLeft as end:
-            result = end.value
-        for each in scope.results:
-            result = joined(result, each)
-        return scope.variables["*yields"] if is_generator else result
+            results = [end.value]
+        except (Raised, ProcessEnded):
+            if not scope.results:
+                raise
+            results = []  # Another way has come back, on which the program goes on.
+        return (
+            scope.variables["*yields"] if is_generator else functools.reduce(joined, results + scope.results)
+        )
 
     def _bind(self, function: Function, scope: RunScope, args: list[Any], keywords: dict[str, Any]) -> None:
         arguments = function.node.args

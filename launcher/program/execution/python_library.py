@@ -609,14 +609,31 @@ _LONGEST_SEARCHED = 500
 
 
 def _substituted(run: Process, event: CallMade) -> object:
-    given = [event.argument(name, place) for place, name in enumerate(("pattern", "repl", "string"))]
-    texts = [each for each in given if isinstance(each, str) and is_known(each)]
-    if len(texts) < 3 or not _PLAIN_PATTERN.fullmatch(texts[0]) or max(map(len, texts)) > _LONGEST_SEARCHED:
-        return Symbol()
+    texts = _searched(event, "pattern", "repl", "string")
     try:
-        return re.sub(texts[0], texts[1], texts[2])
+        return re.sub(texts[0], texts[1], texts[2]) if texts else Symbol()
     except (re.error, IndexError):
         return Symbol()
+
+
+def _matched(run: Process, event: CallMade) -> object:
+    texts = _searched(event, "pattern", "string")
+    search = {"re.match": re.match, "re.search": re.search, "re.fullmatch": re.fullmatch}[event.name]
+    try:
+        is_there = not texts or search(texts[0], texts[1]) is not None
+    except re.error:
+        is_there = True
+    return Symbol(f"{event.name}()", event) if is_there else None
+
+
+def _searched(event: CallMade, *names: str) -> tuple[str, ...]:
+    """A plain pattern and the texts that it is given with; none where one is not known."""
+    given = [event.argument(name, place) for place, name in enumerate(names)]
+    texts = tuple(each for each in given if isinstance(each, str) and is_known(each))
+    is_plain = (
+        bool(texts) and _PLAIN_PATTERN.fullmatch(texts[0]) and max(map(len, texts)) <= _LONGEST_SEARCHED
+    )
+    return texts if len(texts) == len(names) and is_plain else ()
 
 
 def _exits(run: Process, event: CallMade) -> object:
@@ -637,16 +654,9 @@ def _own(run: Process, event: CallMade) -> object:
 
 _OWN_CALLS = (
     *("time.time", "time.strftime", "time.time_ns", "datetime.datetime.now", "datetime.datetime.today"),
-    *(
-        "datetime.now",
-        "datetime.datetime.utcnow",
-        "uuid.uuid4",
-        "uuid.uuid1",
-        "os.getpid",
-        "socket.gethostname",
-    ),
-    *("random.random", "random.randint", "random.choice", "os.urandom"),
-    *("platform.node", "secrets.token_hex"),
+    *("datetime.now", "datetime.datetime.utcnow", "uuid.uuid4", "uuid.uuid1", "os.getpid", "os.urandom"),
+    *("socket.gethostname", "random.random", "random.randint", "random.choice", "platform.node"),
+    "secrets.token_hex",
 )
 _RECORDS = (
     *("types.SimpleNamespace", "argparse.Namespace", "easydict.EasyDict", "addict.Dict", "munch.Munch"),
@@ -656,9 +666,9 @@ _RECORDS = (
         "fvcore.common.config.CfgNode",
         "munch.munchify",
         "box.Box",
-        "attrdict.AttrDict",
+        "omegaconf.DictConfig",
     ),
-    *("omegaconf.OmegaConf.structured", "omegaconf.DictConfig"),
+    *("attrdict.AttrDict", "omegaconf.OmegaConf.structured"),
 )
 
 PYTHON_MODELS: dict[str, Model] = {
@@ -675,9 +685,7 @@ PYTHON_MODELS: dict[str, Model] = {
     "os.path.expanduser": _by_path(_home),
     "os.path.splitext": _by_path(lambda text: posixpath.splitext(text)),
     "os.path.isabs": _by_path(posixpath.isabs),
-    "os.path.exists": _is_there,
-    "os.path.isfile": _is_there,
-    "os.path.isdir": _is_there,
+    **dict.fromkeys(("os.path.exists", "os.path.isfile", "os.path.isdir"), _is_there),
     "os.getcwd": lambda run, event: run.folder,
     "os.chdir": _folder_changed,
     "pathlib.Path": _path_made,
@@ -687,15 +695,11 @@ PYTHON_MODELS: dict[str, Model] = {
     "sys.argv=": lambda run, owner: [run.script, *run.words],
     "tempfile.gettempdir": lambda run, event: "/tmp",
     "tempfile.mkdtemp": lambda run, event: f"{text_of(event.argument('dir', 2) or '/tmp')}/{OWN}",
-    "sys.exit": _exits,
-    "os._exit": _exits,
+    **dict.fromkeys(("sys.exit", "os._exit"), _exits),
     "io.open": lambda run, event: open_file(run, *event.args[:2]),
     "ast.literal_eval": _evaluated_literal,
-    "json.loads": _document_read,
-    "json.load": _document_read,
-    "yaml.safe_load": _document_read,
-    "yaml.load": _document_read,
-    "yaml.full_load": _document_read,
+    **dict.fromkeys(("json.loads", "json.load"), _document_read),
+    **dict.fromkeys(("yaml.safe_load", "yaml.load", "yaml.full_load"), _document_read),
     "omegaconf.OmegaConf.load": _configuration_loaded,
     **dict.fromkeys(
         ("mmcv.Config.fromfile", "mmcv.utils.Config.fromfile", "mmengine.Config.fromfile"),
@@ -721,6 +725,7 @@ PYTHON_MODELS: dict[str, Model] = {
     "copy.deepcopy": _copied,
     "importlib.import_module": _import_module,
     "re.sub": _substituted,
+    **dict.fromkeys(("re.match", "re.search", "re.fullmatch"), _matched),
     **dict.fromkeys(("importlib.util.module_from_spec", "runpy.run_path"), _file_named),
     "importlib.machinery.SourceFileLoader": _module_from_loader,
     **{f"builtins.{each}": _descriptor(each) for each in ("property", "staticmethod", "classmethod")},

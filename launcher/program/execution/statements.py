@@ -89,15 +89,16 @@ class Statements(Expressions):
 
     def _run_raise(self, node: ast.Raise, scope: RunScope) -> None:
         value = None if node.exc is None else self.evaluate(node.exc, scope)
-        self._raise(_exception_name(node.exc, value), node, _names_above(value))
+        self._raise(_exception_name(node.exc, value), node, scope, _names_above(value))
 
     def _run_assert(self, node: ast.Assert, scope: RunScope) -> None:
         if self.truth(self.evaluate(node.test, scope)) is False:
-            self._raise("AssertionError", node)
+            self._raise("AssertionError", node, scope)
 
-    def _raise(self, name: str, node: ast.stmt, above: tuple[str, ...] = ()) -> None:
+    def _raise(self, name: str, node: ast.stmt, scope: RunScope, above: tuple[str, ...] = ()) -> None:
         """Raise what somebody catches or a test decides; else keep the first, and go on behind it."""
-        if len(self.tests) > self.tests_outside or self.tries or name == "StopIteration":
+        is_open = len(self.tests) > self.tests_outside or bool(scope.results)
+        if is_open or self.tries or name == "StopIteration":
             raise Raised(name, node, above)
         self.raised = self.raised or Raised(name, node, above)
 
