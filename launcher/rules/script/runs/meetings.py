@@ -9,7 +9,7 @@ from launcher.failure_modes import distribution
 from launcher.failure_modes.model import Finding, Related, Severity, Stage
 from launcher.failure_modes.registry import finds
 from launcher.program.dataflow import argument_of
-from launcher.program.execution.objects import OPEN, CallMade, Symbol, is_known
+from launcher.program.execution.objects import OPEN, OWN, CallMade, Symbol, is_known
 from launcher.program.execution.ranks import RankRun
 from launcher.program.program import joining_calls, unknown_imports
 from launcher.program.values import INIT_PROCESS_GROUP
@@ -19,6 +19,8 @@ from launcher.rules.script.runs.rank_runs import TRAINING, RankRuns, settings_of
 
 _BY_MPI = ("horovod.torch.init", "horovod.tensorflow.init", "mpi4py.MPI.COMM_WORLD.Get_rank")
 _ONE_HOST = re.compile(r"tcp://(localhost|127\.0\.0\.1|0\.0\.0\.0)(:|$)")
+_FILE_OF_HOST = re.compile(rf"file:/+(tmp|var|root|home|dev|opt/ml/code)(/|$)|file:/+{OWN}")
+"""Addresses of a file on the disk of a host, which no other one sees."""
 _STARTING = tuple(f"torch.multiprocessing.{each}" for each in ("spawn", "start_processes", "Process"))
 _COMMANDS = tuple(f"subprocess.{each}" for each in ("Popen", "run", "call", "check_call", "check_output"))
 _PYTHON = re.compile(r"(^|[/.])(executable|python[\d.]*)$")
@@ -134,12 +136,18 @@ def programs_start_themselves_once(runs: RankRuns) -> Iterator[Finding]:
             return
 
 
-@finds(Stage.SCRIPT, distribution.LOCAL_RANK_AS_RANK, distribution.HARD_CODED_TOPOLOGY)
+@finds(
+    Stage.SCRIPT,
+    distribution.LOCAL_RANK_AS_RANK,
+    distribution.HARD_CODED_TOPOLOGY,
+    distribution.RANKS_NEVER_MET,
+)
 def groups_are_those_of_the_job(runs: RankRuns) -> Iterator[Finding]:
     """A group that is made with another rank, size or address than the job's.
 
     Two hosts that claim the same ranks wait for each other until the timeout; so do fewer than are told. An
-    address of the host itself is another one on each.
+    address of the host itself is another one on each, and with a group of one host's ranks each host trains
+    for itself.
 
     Bad: `init_process_group("nccl", rank=local_rank, world_size=8)` on two hosts. Good: without both, which
     torchrun tells. Source: the sources of DIST006 and DIST007.
@@ -161,7 +169,16 @@ def groups_are_those_of_the_job(runs: RankRuns) -> Iterator[Finding]:
             "until the timeout",
             related=_options_in(runs, first, "rank", 4),
         )
-    if isinstance(address, str) and _ONE_HOST.match(address):
+    in_file = isinstance(address, str) and _FILE_OF_HOST.match(address)
+    if in_file and isinstance(size, int) and 0 < size <= runs.processes:
+        yield finding_at(
+            distribution.RANKS_NEVER_MET,
+            first.node,
+            f"the group of {size} ranks meets in a file of the host itself: each of the {runs.hosts} hosts "
+            "has one of its own and trains for itself",
+            related=_options_in(runs, first, "init_method", 1),
+        )
+    elif isinstance(address, str) and (in_file or _ONE_HOST.match(address)):
         yield finding_at(
             distribution.HARD_CODED_TOPOLOGY,
             first.node,

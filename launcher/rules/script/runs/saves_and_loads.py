@@ -61,6 +61,8 @@ _PLACES = {
     "*.save_pretrained": ("save_directory", 0),
 }
 """What saves the state of a training when it is called, and which argument says where."""
+_PICKLERS = dict.fromkeys(("pickle.dump", "dill.dump", "cloudpickle.dump"), ("file", 1))
+_MODULE = re.compile(r"torch\.(nn|optim)\.[\w.]+\(\)(\.\w+\(\))*$")
 _KEPT_BY_TRACKERS = ("log_artifact", "log_artifacts", "log_model")
 """What brings a file to the records of a run, from where a restart does not take it."""
 _COPIERS = re.compile(r"shutil\.(copy\w*|move)|os\.(rename|replace)")
@@ -107,6 +109,15 @@ def _saves(run: RankRun, places: dict[str, tuple[str, int | None]]) -> Iterator[
     for event in run.calls(*places):
         name = event.name if event.name in places else f"*.{event.name.rpartition('.')[2]}"
         yield event, text_of_path(event.argument(*places[name]))
+    for event in run.calls(*_PICKLERS):
+        if _holds_modules(event.argument("obj", 0)):
+            yield event, text_of_path(event.argument(*_PICKLERS[event.name]))
+
+
+def _holds_modules(what: object) -> bool:
+    """Whether an object or an entry of a table surely is a model, an optimizer or the state of one."""
+    parts = what.values() if isinstance(what, dict) else [what]
+    return any(_MODULE.match(each.name) for each in parts if isinstance(each, Symbol))
 
 
 @finds(Stage.SCRIPT, checkpoints.PATH_NOT_KEPT)
@@ -129,7 +140,7 @@ def states_are_saved_where_they_are_kept(runs: RankRuns) -> Iterator[Finding]:
             if path is not None and _is_lost(path, kept) and not _is_of_data(runs, event):
                 first.setdefault(event.node, (run, path))
             else:
-                others += event.argument(*_PLACES.get(event.name, ("", 0))) is not None
+                others += event.argument(*{**_PLACES, **_PICKLERS}.get(event.name, ("", 0))) is not None
     if not first:
         return
     job_run = JobRun(subject)
