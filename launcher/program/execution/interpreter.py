@@ -26,6 +26,7 @@ from launcher.program.execution.objects import (
     Object,
     OneOf,
     OpenDictionary,
+    OutOfSteps,
     ProcessEnded,
     Raised,
     RankWorld,
@@ -50,6 +51,8 @@ READ_UNSET = "os.environ.__getitem__"
 """Stands among the calls where a variable is read that is not set."""
 READ_UNBOUND = "builtins.globals.__getitem__"
 """Stands among the calls where a name is read to which nothing gives a value."""
+_STEPS_OF_ONE_CALL = 50_000
+_MOST_PASSED_OVER = 2
 _BINDING_OTHERS = frozenset({"globals", "exec", "execfile", "install"})
 """What gives values to names that nobody sees, as gettext's `install` does to `_`."""
 _DEEPEST_CALL = 40
@@ -80,6 +83,7 @@ class ProgramRun(Process):
         self.is_gone = is_gone
         """Whether a library no longer has a name: it is kept that it is read."""
         self._active: list[Function] = []
+        self._passed_over = 0
         self._modules: dict[str, Module] = {}
         self._trees = program.analysis(WrittenTrees)
         self.ways |= {
@@ -519,15 +523,28 @@ class ProgramRun(Process):
         self._active.append(function)
         self.callers.append(_call_at(node))
         entered_with, self.tests_outside = self.tests_outside, len(self.tests)
-        period = self.period
+        period, steps = self.period, self.steps
         try:
             if isinstance(function.node, ast.Lambda):
                 return self.evaluate(function.node.body, scope)
             return self._run_body(function, function.node, scope)
+        except OutOfSteps:
+            if not self._is_passed_over(self.steps - steps):
+                raise
+            return Symbol()
         finally:
             self._active.pop()
             self.callers.pop()
             self.tests_outside, self.period = entered_with, period
+
+    def _is_passed_over(self, taken: int) -> bool:
+        """Whether the program is run on behind a call that has taken most of the steps: it goes through data
+        that nobody has here, again and again. As often as there are steps for."""
+        if taken < _STEPS_OF_ONE_CALL or self._passed_over == _MOST_PASSED_OVER:
+            return False
+        self._passed_over += 1
+        self.most_steps = self.steps + _STEPS_OF_ONE_CALL
+        return True
 
     def _run_body(
         self, function: Function, node: ast.FunctionDef | ast.AsyncFunctionDef, scope: RunScope
