@@ -85,6 +85,10 @@ class Expressions(ABC):
         """How many `try` blocks are around this place."""
 
     @abstractmethod
+    def is_tried(self) -> bool:
+        """Whether a `try` is around this place after which the program goes on."""
+
+    @abstractmethod
     def call(self, function: object, args: list[Any], keywords: dict[str, Any], node: ast.Call) -> object:
         """What a call gives."""
 
@@ -117,7 +121,7 @@ class Expressions(ABC):
 
         That it is raised is more often a value that the job's own run has and this one does not.
         """
-        if self.tries:
+        if self.is_tried():
             raise Raised(name)
         return Symbol()
 

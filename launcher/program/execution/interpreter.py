@@ -51,6 +51,8 @@ READ_UNSET = "os.environ.__getitem__"
 """Stands among the calls where a variable is read that is not set."""
 READ_UNBOUND = "builtins.globals.__getitem__"
 """Stands among the calls where a name is read to which nothing gives a value."""
+UNMET = "builtins.AssertionError"
+"""Stands among the calls where an assertion on numbers does not hold, with its test."""
 _STEPS_OF_ONE_CALL = 50_000
 _MOST_PASSED_OVER = 2
 _BINDING_OTHERS = frozenset({"globals", "exec", "execfile", "install"})
@@ -206,6 +208,10 @@ class ProgramRun(Process):
             return False
         files = self.program.mentioning("builtins", "__builtin__")
         return not files and scope_of(written).holder_of(node.id) is None
+
+    def note_unmet(self, node: ast.Assert) -> None:
+        """Keep that an assertion on numbers does not hold."""
+        self.record(UNMET, (place_of(node.test),), _call_at(node))
 
     def python_name(self, name: str, scope: RunScope) -> object:
         """What Python has of a name, or the one library of which a file imports all."""
@@ -495,7 +501,7 @@ class ProgramRun(Process):
         kept."""
         if environ.holds(key) is not False:
             return Symbol()
-        if not self.tries:
+        if not self.is_tried():
             self.record(READ_UNSET, (key,), _call_at(node))
         return self.fail("KeyError")
 

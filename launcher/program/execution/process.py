@@ -110,7 +110,7 @@ class Process(Statements):
             owner,
             tuple(self.tests),
             tuple(self.callers),
-            self.tries > 0,
+            self.is_tried(),
             self.period,
             self.turns,
             self.folder,

@@ -69,7 +69,7 @@ def python_names(run: Process) -> dict[str, object]:
         ),
         "min": lambda *values, **given: Symbol() if "key" in given else _extreme(min, values),
         "max": lambda *values, **given: Symbol() if "key" in given else _extreme(max, values),
-        "sum": lambda value, *_: _sum(value),
+        "sum": lambda value, *_: Symbol() if id(value) in run.grown else _sum(value),
         "any": lambda value: _any(run, value, decides=True),
         "all": lambda value: _any(run, value, decides=False),
         "isinstance": lambda value, kind: _is_instance(value, kind),
@@ -113,6 +113,8 @@ def _length(run: Process, value: Any) -> object:
         if found is not NotImplemented:
             return found
         value = value.native
+    if id(value) in run.grown:
+        return Symbol()
     return (
         len(value)
         if (run.is_countable(value) and not isinstance(value, str)) or is_known(value)
@@ -322,7 +324,7 @@ def _super(given: tuple[Any, ...]) -> object:
 def end_of_process(run: Process, *given: object) -> object:
     """End the process; where it is a refusal of what the job gives it, the run goes on behind it."""
     is_refusal = given and given[0] not in (0, None) and not isinstance(given[0], Symbol)
-    if is_refusal and not run.tests and not run.tries:
+    if is_refusal and not run.tests and not run.is_tried():
         run.raised = run.raised or Raised("SystemExit")
         return None
     raise ProcessEnded

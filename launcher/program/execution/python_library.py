@@ -49,9 +49,9 @@ Model = Callable[..., Any]
 
 def document_of(run: Process, name: object) -> Any:
     """What a configuration file of the program holds; without a name, of the only one beside it."""
-    known = isinstance(name, str) and name != "" and is_known(name)
-    inside = str(name).removeprefix(f"{CODE_FOLDER}/") if known else None
-    found = run.documents(inside)
+    text = name.removeprefix(f"{CODE_FOLDER}/") if isinstance(name, str) else ""
+    inside = text if text and is_known(text) else None
+    found = None if text.startswith("/") else run.documents(inside)
     if inside is not None and found is not None:
         run.read_documents.append(inside)
     return Symbol() if found is None else found

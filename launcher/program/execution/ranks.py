@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 import json
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from launcher.program.execution.hydra_functions import HYDRA_MODELS
@@ -19,6 +19,7 @@ from launcher.program.execution.objects import (
     Raised,
     RankWorld,
     TurnEnded,
+    text_of,
 )
 from launcher.program.execution.option_parsers import PARSER_MODELS
 from launcher.program.execution.process import Packaged
@@ -82,7 +83,53 @@ def run_rank(
     is_gone: Callable[[str], bool] = lambda name: False,
 ) -> RankRun:
     """Run a program as one rank. `documents` reads its configuration files, each by its name, and `packaged`
-    those of hydra; `is_gone` says which names the job's libraries no longer have."""
+    those of hydra; `is_gone` says which names the job's libraries no longer have. Where it starts itself once
+    more with other words, as a process for each device, the first of these processes is a part of the run."""
+    run = _run_process(program, world, documents, packaged, is_gone)
+    words = next(filter(None, (words_of_own(program, each) for each in run.calls(*STARTING))), None)
+    if words is None:
+        return run
+    variables = {name: text for name, text in run.variables.items() if isinstance(text, str)}
+    inner = replace(world, words=words, environment=variables)
+    return _joined(run, _run_process(program, inner, documents, packaged, is_gone))
+
+
+STARTING = tuple(f"subprocess.{each}" for each in ("Popen", "run", "call", "check_call", "check_output"))
+"""What starts another process."""
+
+
+def words_of_own(program: Program, event: CallMade) -> tuple[str, ...] | None:
+    """The words with which a call starts the program's own file, None where it starts something else."""
+    given = event.argument("args", 0)
+    words = [text_of(each) for each in given] if isinstance(given, list | tuple) else []
+    names = [each.rpartition("/")[2] for each in words]
+    own = program.entry.path.name
+    return tuple(words[names.index(own) + 1 :]) if own in names[1:] else None
+
+
+def _joined(outer: RankRun, inner: RankRun) -> RankRun:
+    """A run and that of the process which it starts, as one."""
+    return replace(
+        inner,
+        world=outer.world,
+        events=outer.events + inner.events,
+        is_whole=outer.is_whole and inner.is_whole,
+        keys=outer.keys | inner.keys,
+        options={**outer.options, **inner.options},
+        truths={**outer.truths, **inner.truths},
+        texts={**outer.texts, **inner.texts},
+        documents=tuple(dict.fromkeys((*outer.documents, *inner.documents))),
+        sampling=outer.sampling + inner.sampling,
+    )
+
+
+def _run_process(
+    program: Program,
+    world: RankWorld,
+    documents: Callable[[str | None], Any],
+    packaged: Packaged,
+    is_gone: Callable[[str], bool],
+) -> RankRun:
     run = ProgramRun(program, _MODELS, world, documents, packaged, is_gone)
     whole, ended_by = True, None
     try:

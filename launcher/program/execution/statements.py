@@ -43,6 +43,8 @@ class Statements(Expressions):
         """The first exception that the program surely raises, and does not catch."""
         self.catching: list[ast.Try] = []
         """The `try` statements in whose bodies it is, the innermost last."""
+        self.grown: dict[int, list[Any]] = {}
+        """The lists that grow in a loop of which nobody counts the turns."""
         self.tests_outside = 0
         """How many open tests were around the call of the function that runs."""
         self._counters: dict[ast.stmt, list[ast.AugAssign]] = {}
@@ -54,6 +56,10 @@ class Statements(Expressions):
     @abstractmethod
     def run_context(self, given: Suspended, body: Callable[[object], None]) -> None:
         """Run the function of a context manager, with what is run where it yields."""
+
+    @abstractmethod
+    def note_unmet(self, node: ast.Assert) -> None:
+        """Keep that an assertion on numbers does not hold."""
 
     @abstractmethod
     def bind_name(self, scope: RunScope, name: str, value: object) -> None:
@@ -92,13 +98,17 @@ class Statements(Expressions):
         self._raise(_exception_name(node.exc, value), node, scope, _names_above(value))
 
     def _run_assert(self, node: ast.Assert, scope: RunScope) -> None:
-        if self.truth(self.evaluate(node.test, scope)) is False:
+        if self.truth(self.evaluate(node.test, scope)) is not False:
+            return
+        if _asks_for_remainder(node.test):
+            self.note_unmet(node)  # The numbers are the job's: what comes behind is to be seen as well.
+        else:
             self._raise("AssertionError", node, scope)
 
     def _raise(self, name: str, node: ast.stmt, scope: RunScope, above: tuple[str, ...] = ()) -> None:
         """Raise what somebody catches or a test decides; else keep the first, and go on behind it."""
         is_open = len(self.tests) > self.tests_outside or bool(scope.results)
-        if is_open or self.tries or name == "StopIteration":
+        if is_open or self.is_tried() or name == "StopIteration":
             raise Raised(name, node, above)
         self.raised = self.raised or Raised(name, node, above)
 
@@ -167,7 +177,9 @@ class Statements(Expressions):
         over = self.evaluate(node.iter, scope)
         counted = isinstance(over, range) and len(over) > _FEW_TURNS
         items = [Symbol()] if counted else self.items_of(over, node.iter)
-        if counted or not self.is_countable(over):
+        is_open = counted or not self.is_countable(over)
+        lists = _lists_in(scope) if is_open else []
+        if is_open:
             self._widen(node.body, scope)
         before, turns = self.period, self.turns
         for each in items[:_MOST_TURNS]:
@@ -181,6 +193,7 @@ class Statements(Expressions):
                 return
             finally:
                 self.period, self.turns = before, turns
+                self.grown |= {id(each): each for each, length in lists if len(each) > length}
         self.run(node.orelse, scope)
 
     def _counted_by_methods(self, kind: Class) -> frozenset[str]:
@@ -251,6 +264,10 @@ class Statements(Expressions):
             self.run(handler.body, scope)
         finally:
             self.run(node.finalbody, scope)
+
+    def is_tried(self) -> bool:
+        """Whether a `try` is around this place after which the program goes on, whatever is raised."""
+        return self.tries > sum(not any(map(_goes_on_after, one.handlers)) for one in self.catching)
 
     def is_caught(self, name: str) -> bool:
         """Whether the innermost `try` catches an exception of this name, and the program goes on after it."""
@@ -463,6 +480,25 @@ def _names_above(value: object) -> tuple[str, ...]:
         return ()
     bases = [getattr(base, "name", "") for each in kind.line() for base in each.bases]
     return (*(each.node.name for each in kind.line()), *(each.rpartition(".")[2] for each in bases))
+
+
+def _lists_in(scope: RunScope) -> list[tuple[list[Any], int]]:
+    """The lists of a function's variables and of its object, with how many items they have."""
+    owner = scope.variables.get("*self")
+    held = [*scope.variables.values(), *(owner.attributes.values() if isinstance(owner, Object) else ())]
+    return [(each, len(each)) for each in held if type(each) is list]
+
+
+def _asks_for_remainder(test: ast.expr) -> bool:
+    """Whether a test asks what is left of a division."""
+    sides = (test.left, *test.comparators) if isinstance(test, ast.Compare) else ()
+    return any(isinstance(each, ast.BinOp) and isinstance(each.op, ast.Mod) for each in sides)
+
+
+def _goes_on_after(handler: ast.ExceptHandler) -> bool:
+    """Whether a program goes on after a handler, and it is one of what a program raises."""
+    by_user = isinstance(handler.type, ast.Name) and handler.type.id == "KeyboardInterrupt"
+    return not by_user and not _ends_all(handler.body[-1])
 
 
 def _ends_all(statement: ast.stmt) -> bool:

@@ -11,7 +11,7 @@ from launcher.failure_modes import training_script
 from launcher.failure_modes.model import Finding, Severity, Stage
 from launcher.failure_modes.registry import finds
 from launcher.program.execution.expressions import SLICED
-from launcher.program.execution.interpreter import READ_UNBOUND, READ_UNSET
+from launcher.program.execution.interpreter import READ_UNBOUND, READ_UNSET, UNMET
 from launcher.program.execution.objects import (
     OPEN,
     OWN,
@@ -28,7 +28,7 @@ from launcher.program.index import ancestors
 from launcher.program.surroundings.saves import SAVERS
 from launcher.program.values import LIBRARY_TABLES
 from launcher.rules.script.findings import finding_at, related_at
-from launcher.rules.script.runs.rank_runs import OF_CHECKOUT, RankRuns, command_of
+from launcher.rules.script.runs.rank_runs import OF_CHECKOUT, RankRuns, command_of, settings_of
 from launcher.rules.script.runs.saves_and_loads import text_of_path
 
 _REFUSED: dict[str, list[tuple[str, str, int | str]]] = LIBRARY_TABLES["refused_arguments"]
@@ -168,6 +168,28 @@ def versions_are_accepted(runs: RankRuns) -> Iterator[Finding]:
                 related=[related_at(end, "ends here")],
             )
             return
+
+
+@finds(Stage.SCRIPT, training_script.SCRIPT_RAISED)
+def sizes_can_be_divided(runs: RankRuns) -> Iterator[Finding]:
+    """An assertion that a number can be divided by another, which does not hold with those of the job.
+
+    Every rank ends there: of a batch that the number of ranks or GPUs does not divide. Silent where one of
+    the numbers is not known.
+
+    Bad: `assert args.batch_size % world_size == 0` with `--batch_size 4` on eight GPUs. Good: the same with
+    `--batch_size 8`. Source: Python's assert.
+    """
+    for event in (each for run in runs.begun[:1] for each in run.calls(UNMET) if each.is_sure):
+        (test,) = event.args
+        yield finding_at(
+            training_script.SCRIPT_RAISED,
+            event.node,
+            f"`{ast.unparse(test)}` does not hold with the numbers of this job: every rank ends here",
+            remedy="Give the job numbers that can be divided.",
+            related=settings_of(runs.begun[0], [test]),
+        )
+        return
 
 
 def _ends_of(runs: RankRuns) -> Iterator[ast.AST]:
@@ -426,6 +448,7 @@ ENDING_RUN_RULES = (
     names_are_bound,
     arguments_are_still_taken,
     versions_are_accepted,
+    sizes_can_be_divided,
     views_are_of_tensors_in_one_piece,
     variables_are_set,
     checkpoints_can_be_read_again,

@@ -10,7 +10,7 @@ from launcher.failure_modes.model import Finding, Related, Severity, Stage
 from launcher.failure_modes.registry import finds
 from launcher.program.dataflow import argument_of
 from launcher.program.execution.objects import OPEN, OWN, CallMade, Symbol, is_known
-from launcher.program.execution.ranks import RankRun
+from launcher.program.execution.ranks import STARTING, RankRun, words_of_own
 from launcher.program.program import joining_calls, unknown_imports
 from launcher.program.values import INIT_PROCESS_GROUP
 from launcher.rules.script.findings import finding_at, related_at
@@ -22,8 +22,6 @@ _ONE_HOST = re.compile(r"tcp://(localhost|127\.0\.0\.1|0\.0\.0\.0)(:|$)")
 _FILE_OF_HOST = re.compile(rf"file:/+(tmp|var|root|home|dev|opt/ml/code)(/|$)|file:/+{OWN}")
 """Addresses of a file on the disk of a host, which no other one sees."""
 _STARTING = tuple(f"torch.multiprocessing.{each}" for each in ("spawn", "start_processes", "Process"))
-_COMMANDS = tuple(f"subprocess.{each}" for each in ("Popen", "run", "call", "check_call", "check_output"))
-_PYTHON = re.compile(r"(^|[/.])(executable|python[\d.]*)$")
 _SETTING_DEVICES = (
     "torch.cuda.set_device",
     "torch.cuda.device",
@@ -119,13 +117,8 @@ def programs_start_themselves_once(runs: RankRuns) -> Iterator[Finding]:
     Bad: `subprocess.Popen([sys.executable, *sys.argv, f"rank={rank}"])` in a loop, with `strategy: torchrun`.
     Good: the same with `strategy: none` on one host, or no such start. Source: the sources of DIST005.
     """
-    own = runs.program.entry.path.name
-    for event in (each for run in runs.runs[:1] for each in run.calls(*_COMMANDS) if each.is_sure):
-        given = event.argument("args", 0)
-        words = given if isinstance(given, list | tuple) else []
-        names = [getattr(each, "name", each) for each in words]
-        python = [isinstance(each, str) and _PYTHON.search(each) is not None for each in names[:1]]
-        if True in python and any(isinstance(each, str) and each.rpartition("/")[2] == own for each in names):
+    for event in (each for run in runs.runs[:1] for each in run.calls(*STARTING) if each.is_sure):
+        if words_of_own(runs.program, event) is not None:
             yield finding_at(
                 distribution.SCRIPT_DOES_NOT_FIT_STRATEGY,
                 event.node,

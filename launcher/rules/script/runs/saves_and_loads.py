@@ -22,7 +22,7 @@ from launcher.program.execution.objects import (
     text_of,
     truth_of,
 )
-from launcher.program.execution.ranks import RankRun
+from launcher.program.execution.ranks import STARTING, RankRun, words_of_own
 from launcher.program.index import file_of, last_name
 from launcher.program.surroundings.options import options_in_words
 from launcher.program.surroundings.saves import OF_STATES, SAVED_TO, SAVERS, is_a_cache
@@ -146,7 +146,8 @@ def states_are_saved_where_they_are_kept(runs: RankRuns) -> Iterator[Finding]:
     job_run = JobRun(subject)
     called = {call for run in runs.runs for each in run.events for call in (each.node, *each.callers)}
     moving = [each for each in movers(subject, kept) if may_run(job_run, each)]
-    moving = [each for each in moving if not _moves_to_lost_folder(runs, each, kept)]
+    again = {each.node for each in runs.calls(*STARTING) if words_of_own(runs.program, each) is not None}
+    moving = [each for each in moving if each not in again and not _moves_to_lost_folder(runs, each, kept)]
     tracked = [each for each in moving if last_name(each.func) in _KEPT_BY_TRACKERS]
     if any(runs.by_libraries or each in called for each in moving if each not in tracked):
         return
