@@ -175,13 +175,15 @@ def sizes_can_be_divided(runs: RankRuns) -> Iterator[Finding]:
     """An assertion that a number can be divided by another, which does not hold with those of the job.
 
     Every rank ends there: of a batch that the number of ranks or GPUs does not divide. Silent where one of
-    the numbers is not known.
+    the numbers is not known, and of literals, which are of a fixed topology.
 
     Bad: `assert args.batch_size % world_size == 0` with `--batch_size 4` on eight GPUs. Good: the same with
     `--batch_size 8`. Source: Python's assert.
     """
     for event in (each for run in runs.begun[:1] for each in run.calls(UNMET) if each.is_sure):
         (test,) = event.args
+        if _divides_a_literal(test):
+            continue  # What the program is written for is told as its topology.
         yield finding_at(
             training_script.SCRIPT_RAISED,
             event.node,
@@ -190,6 +192,13 @@ def sizes_can_be_divided(runs: RankRuns) -> Iterator[Finding]:
             related=settings_of(runs.begun[0], [test]),
         )
         return
+
+
+def _divides_a_literal(test: ast.expr) -> bool:
+    divided = [
+        each.left for each in ast.walk(test) if isinstance(each, ast.BinOp) and isinstance(each.op, ast.Mod)
+    ]
+    return all(isinstance(each, ast.Constant) for each in divided)
 
 
 def _ends_of(runs: RankRuns) -> Iterator[ast.AST]:
