@@ -42,8 +42,16 @@ from launcher.program.execution.objects import (
 from launcher.program.execution.process import CODE_FOLDER, Packaged, Process
 from launcher.program.execution.python_functions import python_names
 from launcher.program.execution.statements import record_fields
-from launcher.program.execution.written_trees import WrittenTrees, place_of
-from launcher.program.index import SCOPE, FileIndex, absolute_module_name, file_of, is_package, scope_of
+from launcher.program.execution.written_trees import WrittenTrees, call_at, place_of
+from launcher.program.index import (
+    SCOPE,
+    FileIndex,
+    absolute_module_name,
+    ancestors,
+    file_of,
+    is_package,
+    scope_of,
+)
 from launcher.program.program import Program
 from launcher.program.values import canonical_name
 
@@ -51,6 +59,9 @@ READ_UNSET = "os.environ.__getitem__"
 """Stands among the calls where a variable is read that is not set."""
 READ_UNBOUND = "builtins.globals.__getitem__"
 """Stands among the calls where a name is read to which nothing gives a value."""
+_IMPORTS = (ast.Import, ast.ImportFrom)
+MODULE_MISSING = "builtins.ModuleNotFoundError"
+"""Stands among the calls where a program ends by a test of a module that is missing, with its name."""
 UNMET = "builtins.AssertionError"
 """Stands among the calls where an assertion on numbers does not hold, with its test."""
 _STEPS_OF_ONE_CALL = 50_000
@@ -74,9 +85,11 @@ class ProgramRun(Process):
         documents: Callable[[str | None], Any],
         packaged: Packaged,
         is_gone: Callable[[str], bool],
+        lacks: Callable[[str], bool],
     ) -> None:
         """As one rank of a world. `documents` reads configuration files of the program by their names,
-        `packaged` those of hydra; `is_gone` says which names the job's libraries no longer have."""
+        `packaged` those of hydra; `is_gone` says which names the job's libraries no longer have,
+        `lacks` which modules nothing brings that it installs."""
         super().__init__(world, documents, packaged)
         self.program, self.models = program, models
         self.python = python_names(self)
@@ -84,6 +97,9 @@ class ProgramRun(Process):
         """The names of libraries that the program gives values itself."""
         self.is_gone = is_gone
         """Whether a library no longer has a name: it is kept that it is read."""
+        self.lacks = lacks
+        self.lacking: dict[str, str] = {}
+        """The names that say that a module is missing whose import a `try` is ready for."""
         self._active: list[Function] = []
         self._passed_over = 0
         self._modules: dict[str, Module] = {}
@@ -152,21 +168,35 @@ class ProgramRun(Process):
         """A module of the program or of a library, by its whole name."""
         found = self.module(name)
         if found is None:
+            self._miss(name, node)
             for each in accumulate(name.split("."), "{}.{}".format):
                 self._watch(canonical_name(each), node)
         return found or Symbol(canonical_name(name))
 
+    def _miss(self, name: str, node: ast.AST) -> None:
+        """Raise what the import of a module raises that nothing brings, where the program is ready for it."""
+        top = name.partition(".")[0]
+        if not self.is_caught("ImportError") or not self.lacks(top):
+            return
+        names = [each.asname or each.name for each in node.names] if isinstance(node, _IMPORTS) else []
+        inside = (each for one in self.catching[-1].handlers for body in one.body for each in ast.walk(body))
+        names += [
+            each.id for each in inside if isinstance(each, ast.Name) and isinstance(each.ctx, ast.Store)
+        ]
+        self.lacking |= dict.fromkeys(names, top)
+        raise Raised("ImportError")
+
     def _watch(self, name: str, node: ast.AST) -> None:
         """Read a name that a library may no longer have."""
         if self.is_gone(name) and name not in self._put_back:
-            is_import = isinstance(node, ast.Import | ast.ImportFrom)
+            is_import = isinstance(node, _IMPORTS)
             self._fail_at(node, "ImportError" if is_import else "AttributeError", name)
 
     def _fail_at(self, node: ast.AST, error: str, event: str, *args: str) -> None:
         """Raise what the program is ready for; elsewhere keep that it would be raised, and go on."""
         if self.is_caught(error):
             raise Raised(error)
-        self.record(event, args, _call_at(node))
+        self.record(event, args, call_at(node))
 
     def _run_import(self, node: ast.Import, scope: RunScope) -> None:
         for each in node.names:
@@ -211,7 +241,18 @@ class ProgramRun(Process):
 
     def note_unmet(self, node: ast.Assert) -> None:
         """Keep that an assertion on numbers does not hold."""
-        self.record(UNMET, (place_of(node.test),), _call_at(node))
+        self.record(UNMET, (place_of(node.test),), call_at(node))
+
+    def note_raised(self, node: ast.stmt) -> None:
+        """Keep that a program ends as a module is missing, by the test that decides about it."""
+        outers = (each.test for each in ancestors(place_of(node)) if isinstance(each, ast.If))
+        test = node.test if isinstance(node, ast.Assert) else next(outers, None)
+        names = (
+            {each.id for each in ast.walk(test) if isinstance(each, ast.Name)} if test is not None else set()
+        )
+        module = next((self.lacking[each] for each in sorted(names) if each in self.lacking), None)
+        if module is not None:
+            self.record(MODULE_MISSING, (module,), call_at(node))
 
     def python_name(self, name: str, scope: RunScope) -> object:
         """What Python has of a name, or the one library of which a file imports all."""
@@ -267,7 +308,7 @@ class ProgramRun(Process):
 
     def set_attribute(self, owner: Any, name: str, value: object, node: ast.AST | None = None) -> None:
         """Give an attribute of anything a value."""
-        at = _call_at(self.at if node is None else node)
+        at = call_at(self.at if node is None else node)
         entries = value.native if isinstance(value, Object) else value
         if isinstance(owner, Object) and name == "__dict__" and isinstance(entries, dict):
             owner.attributes = entries
@@ -302,7 +343,7 @@ class ProgramRun(Process):
                 return
             owner = owner.native
         if isinstance(owner, Environ):
-            self.record("os.environ.__setitem__", (key, value), _call_at(node))
+            self.record("os.environ.__setitem__", (key, value), call_at(node))
         if (isinstance(owner, dict) and is_known(key)) or (
             isinstance(owner, list) and isinstance(key, int) and -len(owner) <= key < len(owner)
         ):
@@ -372,7 +413,7 @@ class ProgramRun(Process):
         if isinstance(lookup, Function) and lookup not in self._active:
             self.tries += 1
             try:
-                return self.call(lookup, [owner, name], {}, _call_at(node))
+                return self.call(lookup, [owner, name], {}, call_at(node))
             except Raised:
                 return self.fail("AttributeError") if self.tries > 1 else Symbol()
             finally:
@@ -386,7 +427,7 @@ class ProgramRun(Process):
         getter = found.function if isinstance(found, BoundCall) and "*setter" in found.keywords else found
         if isinstance(getter, Function):
             if getter.kind == "property":
-                return self.call(BoundCall(getter, (owner,)), [], {}, _call_at(node))
+                return self.call(BoundCall(getter, (owner,)), [], {}, call_at(node))
             if getter.kind == "staticmethod":
                 return getter
             return BoundCall(getter, (owner.kind if getter.kind == "classmethod" else owner,))
@@ -433,7 +474,7 @@ class ProgramRun(Process):
     def call_method(self, owner: object, name: str, args: list[Any], node: ast.AST) -> object:
         """What a special method of a program's object gives; NotImplemented where it has none."""
         found = owner.kind.find(name) if isinstance(owner, Object) else None
-        return self.call(BoundCall(found, (owner,)), args, {}, _call_at(node)) if found else NotImplemented
+        return self.call(BoundCall(found, (owner,)), args, {}, call_at(node)) if found else NotImplemented
 
     def call(self, function: Any, args: list[Any], keywords: dict[str, Any], node: ast.Call) -> Any:
         """What a call gives."""
@@ -447,7 +488,7 @@ class ProgramRun(Process):
         if isinstance(function, Class):
             return self._make(function, args, keywords, node)
         if isinstance(function, Native):
-            self.at = _call_at(node)
+            self.at = call_at(node)
             try:
                 others = {STARS: Symbol()} if isinstance(keywords, OpenDictionary) else {}
                 return bounded(function.call(*args, **keywords, **others))
@@ -484,7 +525,7 @@ class ProgramRun(Process):
         self, function: Symbol, args: list[Any], keywords: dict[str, Any], node: ast.Call
     ) -> Any:
         """What a library's function gives, or a class of it; and keep that it was called."""
-        self.at = _call_at(node)
+        self.at = call_at(node)
         event = self.record(function.name, tuple(args), self.at, keywords, function.owner)
         is_unknown = function.name[:1] in ("", "?")
         model = self.models.get(function.name)
@@ -502,7 +543,7 @@ class ProgramRun(Process):
         if environ.holds(key) is not False:
             return Symbol()
         if not self.is_tried():
-            self.record(READ_UNSET, (key,), _call_at(node))
+            self.record(READ_UNSET, (key,), call_at(node))
         return self.fail("KeyError")
 
     def run_context(self, given: Suspended, body: Callable[[object], None]) -> None:
@@ -527,7 +568,7 @@ class ProgramRun(Process):
         if body is not None:
             scope.variables["*body"] = body
         self._active.append(function)
-        self.callers.append(_call_at(node))
+        self.callers.append(call_at(node))
         entered_with, self.tests_outside = self.tests_outside, len(self.tests)
         period, steps = self.period, self.steps
         try:
@@ -620,7 +661,7 @@ class ProgramRun(Process):
     def _make_base(self, base: str, args: tuple[Any, ...], keywords: dict[str, Any], node: ast.AST) -> None:
         """Keep that a class of a library made what an object of the program's own class has of it."""
         if not base.startswith("builtins."):
-            self.record(canonical_name(base), args, _call_at(node), keywords)
+            self.record(canonical_name(base), args, call_at(node), keywords)
 
     def _fill_native(self, native: Any, args: Iterable[Any], keywords: dict[str, Any]) -> None:
         """Give an object what the constructor of its base, a dictionary or a list, is given."""
@@ -671,7 +712,7 @@ class ProgramRun(Process):
             return maker(self, value, made)
         if isinstance(value, Symbol):
             return made  # Those of libraries are taken for ones that change nothing of what it does.
-        result = self.call(value, [made], {}, _call_at(decorator))
+        result = self.call(value, [made], {}, call_at(decorator))
         return made if result is None or (isinstance(result, Symbol) and not result.name) else result
 
     def _run_class(self, node: ast.ClassDef, scope: RunScope) -> None:
@@ -692,7 +733,7 @@ class ProgramRun(Process):
         hook = next((each.find("__init_subclass__") for each in bases if isinstance(each, Class)), None)
         if hook is not None:
             given = {each.arg: self.evaluate(each.value, scope) for each in node.keywords if each.arg}
-            self.call(hook, [made], given, _call_at(node))
+            self.call(hook, [made], given, call_at(node))
         for each in reversed(node.decorator_list):
             made = self._decorated(made, each, scope)
         self.bind_name(scope, node.name, made)
@@ -710,16 +751,6 @@ def is_iterable(value: Object) -> bool:
     """Whether a program's object says what a loop over it goes through."""
     is_listed = value.kind.is_tuple or isinstance(value.native, list | dict)
     return is_listed or value.kind.find("__iter__") is not None
-
-
-def _call_at(node: ast.AST) -> ast.Call:
-    """A call that Python makes by itself at a place, such as that of a property."""
-    node = place_of(node)
-    if isinstance(node, ast.Call):
-        return node
-    made = ast.Call(ast.Name("?"), [], [])
-    made.__dict__.update({key: value for key, value in node.__dict__.items() if key not in made._fields})
-    return made
 
 
 def _outside_of_class(scope: RunScope) -> RunScope:

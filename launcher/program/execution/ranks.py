@@ -81,17 +81,23 @@ def run_rank(
     documents: Callable[[str | None], Any] = lambda name: None,
     packaged: Packaged = lambda name: None,
     is_gone: Callable[[str], bool] = lambda name: False,
+    lacks: Callable[[str], bool] = lambda module: False,
 ) -> RankRun:
     """Run a program as one rank. `documents` reads its configuration files, each by its name, and `packaged`
-    those of hydra; `is_gone` says which names the job's libraries no longer have. Where it starts itself once
-    more with other words, as a process for each device, the first of these processes is a part of the run."""
-    run = _run_process(program, world, documents, packaged, is_gone)
+    those of hydra; `is_gone` says which names the job's libraries no longer have, and `lacks` which modules
+    nothing brings that it installs. Where it starts itself once more with other words, as a process for each
+    device, the first of these processes is a part of the run."""
+
+    def run_process(world: RankWorld) -> RankRun:
+        return _finished(ProgramRun(program, _MODELS, world, documents, packaged, is_gone, lacks))
+
+    run = run_process(world)
     words = next(filter(None, (words_of_own(program, each) for each in run.calls(*STARTING))), None)
     if words is None:
         return run
     variables = {name: text for name, text in run.variables.items() if isinstance(text, str)}
     inner = replace(world, words=words, environment=variables)
-    return _joined(run, _run_process(program, inner, documents, packaged, is_gone))
+    return _joined(run, run_process(inner))
 
 
 STARTING = tuple(f"subprocess.{each}" for each in ("Popen", "run", "call", "check_call", "check_output"))
@@ -123,14 +129,8 @@ def _joined(outer: RankRun, inner: RankRun) -> RankRun:
     )
 
 
-def _run_process(
-    program: Program,
-    world: RankWorld,
-    documents: Callable[[str | None], Any],
-    packaged: Packaged,
-    is_gone: Callable[[str], bool],
-) -> RankRun:
-    run = ProgramRun(program, _MODELS, world, documents, packaged, is_gone)
+def _finished(run: ProgramRun) -> RankRun:
+    """What a process does until it ends."""
     whole, ended_by = True, None
     try:
         run.run_entry()
@@ -141,7 +141,7 @@ def _run_process(
     except (OutOfSteps, RecursionError):
         whole = False
     return RankRun(
-        world,
+        run.world,
         run.events,
         whole,
         run.raised or ended_by,

@@ -58,6 +58,10 @@ class Statements(Expressions):
         """Run the function of a context manager, with what is run where it yields."""
 
     @abstractmethod
+    def note_raised(self, node: ast.stmt) -> None:
+        """Keep that a program ends as a module is missing."""
+
+    @abstractmethod
     def note_unmet(self, node: ast.Assert) -> None:
         """Keep that an assertion on numbers does not hold."""
 
@@ -107,6 +111,7 @@ class Statements(Expressions):
 
     def _raise(self, name: str, node: ast.stmt, scope: RunScope, above: tuple[str, ...] = ()) -> None:
         """Raise what somebody catches or a test decides; else keep the first, and go on behind it."""
+        self.note_raised(node)
         is_open = len(self.tests) > self.tests_outside or bool(scope.results)
         if is_open or self.is_tried() or name == "StopIteration":
             raise Raised(name, node, above)

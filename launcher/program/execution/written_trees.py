@@ -35,6 +35,16 @@ def place_of(node: ast.AST) -> ast.AST:
     return found if isinstance(found, ast.AST) else node
 
 
+def call_at(node: ast.AST) -> ast.Call:
+    """A call that Python makes by itself at a place, such as that of a property."""
+    node = place_of(node)
+    if isinstance(node, ast.Call):
+        return node
+    made = ast.Call(ast.Name("?"), [], [])
+    made.__dict__.update({key: value for key, value in node.__dict__.items() if key not in made._fields})
+    return made
+
+
 def stand_at(node: ast.AST, tree: ast.AST) -> None:
     """Let all nodes of a tree stand in the place of one: what `eval` runs is told of where it is called."""
     for each in ast.walk(tree):

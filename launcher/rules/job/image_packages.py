@@ -35,6 +35,10 @@ class ImagePackages:
     shown_by: str = ""
 
 
+ON_NO_INDEX = frozenset({"apex", "amp_C"})
+"""Modules that no package of PyPI brings: NVIDIA's own repository alone."""
+
+
 def image_packages(framework: str, version: str, processor: str | None) -> ImagePackages | None:
     """What the image of a framework's version holds; None where that is not known.
 

@@ -28,6 +28,7 @@ from launcher.program.index import FileIndex, absolute_module_name, is_package
 from launcher.program.program import Program
 from launcher.program.texts import folders_added_outside
 from launcher.rules.job.image_packages import (
+    ON_NO_INDEX,
     ImagePackages,
     first_wheel,
     image_packages,
@@ -92,7 +93,7 @@ _QUIETLY_THERE = re.compile(
     r"torch\w*|functorch|triton|numpy|scipy|pandas|sklearn|PIL|cv2|ya?ml|requests|tqdm|boto\w+|s3\w+|fsspec"
     r"|matplotlib|mpl_toolkits|seaborn|plotly|bokeh|psutil|packaging|h5py|numba|click|attrs?|filelock|networkx"
     r"|sympy|jinja2|joblib|dateutil|pytz|six|certifi|urllib3|dill|cloudpickle|typing_extensions|setuptools"
-    r"|pkg_resources|pip|mpi4py|sagemaker\w*|sm\w+|shap|horovod|apex|amp_C|transformer_engine|flash_attn"
+    r"|pkg_resources|pip|mpi4py|sagemaker\w*|sm\w+|shap|horovod|transformer_engine|flash_attn"
     r"|tensor(?:flow|board)|keras|google|omegaconf|huggingface_hub|tokenizers|safetensors|lightning_utilities"
     r"|slipway|IPython|Cython|pynvml|ninja"
 )
@@ -126,7 +127,7 @@ def imports_are_installed(subject: JobSubject) -> Iterator[Finding]:
             continue
         if image is not None and brought is not None and package is not None:
             yield _missing_package(subject, package, shown, file.location(node), image)
-        elif image is not None and brought is not None and not _QUIETLY_THERE.fullmatch(top):
+        elif image is not None and _is_known_to_be_missing(subject, top, brought):
             yield _missing_module(subject, shown, file.location(node))
         elif not _QUIETLY_THERE.fullmatch(top):
             not_known.setdefault(top, file.location(node))
@@ -234,6 +235,16 @@ def _missing_package(
         return finding  # A line without hashes beside those with them makes pip refuse the file.
     line = f"{package}\n" if text[-1:] in ("", "\n") else f"\n{package}\n"
     return replace(finding, fix=Fix(True, (Edit(str(source.folder / listed), len(text), len(text), line),)))
+
+
+def _is_known_to_be_missing(subject: JobSubject, top: str, brought: frozenset[str] | None) -> bool:
+    """Whether nothing that is installed can bring a module that is in no package which is known."""
+    wanted = subject.source.requirements
+    lines = [] if wanted is None else wanted.packages
+    own = any(each.requirement is None or each.requirement.url for each in lines)
+    if top in ON_NO_INDEX:
+        return not own and not (wanted is not None and wanted.fetched)
+    return brought is not None and not _QUIETLY_THERE.fullmatch(top)
 
 
 def _missing_module(subject: JobSubject, shown: str, location: Location) -> Finding:

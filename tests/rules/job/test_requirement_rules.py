@@ -429,7 +429,7 @@ def test_what_the_image_lacks_and_nobody_installs_is_named_at_its_line(
             "from typing import TYPE_CHECKING\nif TYPE_CHECKING:\n    import timm\n", None, id="for types"
         ),
         pytest.param("import os\nif os.environ.get('LOG'):\n    import wandb\n", None, id="in a condition"),
-        pytest.param("import smdistributed.dataparallel\nimport apex\n", None, id="not known"),
+        pytest.param("import smdistributed.dataparallel\nimport horovod\n", None, id="not known"),
         pytest.param("import timm\n", "https://a.example/own-1.0-py3-none-any.whl\n", id="a wheel"),
         pytest.param("import timm\n", "git+https://github.com/a/b\n", id="a repository"),
         pytest.param("import timm\n", "a-package-of-ours\n", id="a package that nobody knows"),
@@ -448,6 +448,8 @@ def test_what_may_be_there_is_left_alone(judge, script: str, requirements: str |
         ("import torch\nimport pointnet2_ops\n", None, ["pointnet2_ops line 2"]),
         ("import torch\nimport pointnet2_ops\n", "timm\n", ["pointnet2_ops line 2"]),
         ("import pointnet2_ops\n", "a-package-of-ours\n", []),
+        ("import apex\n", "a-package-of-ours\n", ["apex line 1"]),
+        ("import apex\n", "git+https://github.com/NVIDIA/apex\n", []),
         ("try:\n    import pointnet2_ops\nexcept ImportError:\n    pass\n", None, []),
     ],
 )

@@ -11,7 +11,7 @@ from launcher.failure_modes import training_script
 from launcher.failure_modes.model import Finding, Severity, Stage
 from launcher.failure_modes.registry import finds
 from launcher.program.execution.expressions import SLICED
-from launcher.program.execution.interpreter import READ_UNBOUND, READ_UNSET, UNMET
+from launcher.program.execution.interpreter import MODULE_MISSING, READ_UNBOUND, READ_UNSET, UNMET
 from launcher.program.execution.objects import (
     OPEN,
     OWN,
@@ -28,7 +28,13 @@ from launcher.program.index import ancestors
 from launcher.program.surroundings.saves import SAVERS
 from launcher.program.values import LIBRARY_TABLES
 from launcher.rules.script.findings import finding_at, related_at
-from launcher.rules.script.runs.rank_runs import OF_CHECKOUT, RankRuns, command_of, settings_of
+from launcher.rules.script.runs.rank_runs import (
+    OF_CHECKOUT,
+    RankRuns,
+    command_of,
+    settings_of,
+    tests_before,
+)
 from launcher.rules.script.runs.saves_and_loads import text_of_path
 
 _REFUSED: dict[str, list[tuple[str, str, int | str]]] = LIBRARY_TABLES["refused_arguments"]
@@ -207,6 +213,32 @@ def _ends_of(runs: RankRuns) -> Iterator[ast.AST]:
         if isinstance(run.ended_by, Raised) and run.ended_by.node is not None:
             yield place_of(run.ended_by.node)
         yield from (each.node for each in run.calls(*_EXITS) if each.is_sure and not each.is_tried)
+
+
+@finds(Stage.SCRIPT, training_script.SCRIPT_RAISED)
+def optional_modules_are_there(runs: RankRuns) -> Iterator[Finding]:
+    """An assertion or refusal by which a program ends, as a module is missing whose import it had tried.
+
+    The options of the job ask for what needs it, and neither the image nor the requirements bring it.
+
+    Bad: `assert amp is not None` behind `except ImportError: amp = None`, with `--amp-opt-level O1` and no
+    apex. Good: the same with `--amp-opt-level O0`. Source: what AWS's images hold (`image_packages.json`).
+    """
+    told: set[str] = set()
+    for event in (each for each in _sure_events(runs) if each.name == MODULE_MISSING):
+        (module,) = event.args
+        if module in told:
+            continue
+        told.add(module)
+        tests = [event.node, *tests_before(event)][:2]
+        yield finding_at(
+            training_script.SCRIPT_RAISED,
+            event.node,
+            f"{module} is neither in the image nor in the requirements: {_who(event)}",
+            severity=None if event.is_sure else Severity.WARNING,
+            remedy=f"Choose the options that do without {module}, or install it.",
+            related=settings_of(runs.begun[0], tests),
+        )
 
 
 _TRANSPOSED = re.compile(r"\.(t|transpose)\(\)\.(eq|ne|gt|lt|ge|le)\(\)(\[\])?\.view$")
@@ -458,6 +490,7 @@ ENDING_RUN_RULES = (
     arguments_are_still_taken,
     versions_are_accepted,
     sizes_can_be_divided,
+    optional_modules_are_there,
     views_are_of_tensors_in_one_piece,
     variables_are_set,
     checkpoints_can_be_read_again,

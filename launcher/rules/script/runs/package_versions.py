@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterator
 from functools import cached_property
 from pathlib import Path
@@ -12,6 +13,7 @@ from packaging.version import InvalidVersion, Version
 
 from launcher.planning.images import image_python, image_release
 from launcher.rules.job.image_packages import (
+    ON_NO_INDEX,
     ImagePackages,
     first_wheel,
     image_packages,
@@ -76,6 +78,32 @@ class PackageVersions:
         if has is None or (has != _NEWEST and Version(has) < Version(since)):
             return None
         return has if has == self._exact.get(package) else f"{since} and newer"
+
+    def lacks(self, module: str) -> bool:
+        """Whether a module of the first level surely is neither in the image nor in what is installed."""
+        if self._image is None or module in self._image.modules or module in sys.stdlib_module_names:
+            return False
+        if module in ON_NO_INDEX:
+            lines = [] if self._requirements is None else self._requirements.packages
+            return all(each.requirement is not None and not each.requirement.url for each in lines)
+        return self._brought is not None and module not in self._brought
+
+    @cached_property
+    def _brought(self) -> frozenset[str] | None:
+        """The modules that the requirements bring; None where nobody can tell of one of them."""
+        wanted = self._requirements
+        if wanted is None:
+            return frozenset()
+        if wanted.fetched or wanted.unusable:
+            return None
+        found = set[str]()
+        for each in wanted.packages:
+            said = each.requirement
+            brought = None if said is None or said.url or said.extras else modules_brought(_plain(said.name))
+            if said is None or brought is None:
+                return None
+            found |= brought | modules_of([_plain(said.name)])
+        return frozenset(found)
 
     @cached_property
     def of_image(self) -> dict[str, str]:

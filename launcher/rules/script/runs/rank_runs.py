@@ -146,7 +146,9 @@ class RankRuns:
         ranks = [0, *([1] if self.processes > 1 else []), *([self.processes] if self.hosts > 1 else [])]
         files = self.program.analysis(ConfigurationFiles)
         return [
-            run_rank(self.program, self._world(each), files.document, files.packaged, self._is_gone)
+            run_rank(
+                self.program, self._world(each), files.document, files.packaged, self._is_gone, self._lacks
+            )
             for each in ranks
         ]
 
@@ -155,6 +157,10 @@ class RankRuns:
         """The runs of these ranks, the first one first; none where one does not come to its end within its
         steps."""
         return self.begun if all(each.is_whole for each in self.begun) else []
+
+    def _lacks(self, module: str) -> bool:
+        """Whether nothing that the job installs brings a module."""
+        return self.packages.lacks(module)
 
     def _is_gone(self, name: str) -> bool:
         """Whether the version of a library that the job has surely lacks a name."""
