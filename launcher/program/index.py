@@ -232,6 +232,11 @@ class Scope:
             scope = scope.parent
         return None
 
+    def names(self, name: str) -> bool:
+        """Whether it or a scope around it, also a class, gives a name a value or to another scope."""
+        found = name in self.bindings or name in self.elsewhere
+        return found or (self.parent is not None and self.parent.names(name))
+
     @property
     def function(self) -> Scope | None:
         """The nearest scope, this one or around it, that is a function; None in a module's own code."""

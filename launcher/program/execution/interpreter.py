@@ -60,9 +60,9 @@ READ_UNSET = "os.environ.__getitem__"
 READ_UNBOUND = "builtins.globals.__getitem__"
 """Stands among the calls where a name is read to which nothing gives a value."""
 _IMPORTS = (ast.Import, ast.ImportFrom)
-MODULE_MISSING = "builtins.ModuleNotFoundError"
+MODULE_MISSING = "builtins.ModuleNotFoundError.raised"
 """Stands among the calls where a program ends by a test of a module that is missing, with its name."""
-UNMET = "builtins.AssertionError"
+UNMET = "builtins.AssertionError.raised"
 """Stands among the calls where an assertion on numbers does not hold, with its test."""
 _STEPS_OF_ONE_CALL = 50_000
 _MOST_PASSED_OVER = 2
@@ -176,7 +176,7 @@ class ProgramRun(Process):
     def _miss(self, name: str, node: ast.AST) -> None:
         """Raise what the import of a module raises that nothing brings, where the program is ready for it."""
         top = name.partition(".")[0]
-        if not self.is_caught("ImportError") or not self.lacks(top):
+        if not self.is_caught("ModuleNotFoundError") or not self.lacks(top):
             return
         names = [each.asname or each.name for each in node.names] if isinstance(node, _IMPORTS) else []
         inside = (each for one in self.catching[-1].handlers for body in one.body for each in ast.walk(body))
@@ -184,7 +184,7 @@ class ProgramRun(Process):
             each.id for each in inside if isinstance(each, ast.Name) and isinstance(each.ctx, ast.Store)
         ]
         self.lacking |= dict.fromkeys(names, top)
-        raise Raised("ImportError")
+        raise Raised("ModuleNotFoundError")
 
     def _watch(self, name: str, node: ast.AST) -> None:
         """Read a name that a library may no longer have."""
@@ -236,14 +236,13 @@ class ProgramRun(Process):
         is_known = SCOPE in written.__dict__ and not (node.id.startswith("__") and node.id.endswith("__"))
         if not is_known or file.stars or _BINDING_OTHERS.intersection(file.mentioned):
             return False
-        files = self.program.mentioning("builtins", "__builtin__")
-        return not files and scope_of(written).holder_of(node.id) is None
+        return not (self.program.mentioning("builtins", "__builtin__") or scope_of(written).names(node.id))
 
     def note_unmet(self, node: ast.Assert) -> None:
         """Keep that an assertion on numbers does not hold."""
         self.record(UNMET, (place_of(node.test),), call_at(node))
 
-    def note_raised(self, node: ast.stmt) -> None:
+    def note_raised(self, node: ast.AST) -> None:
         """Keep that a program ends as a module is missing, by the test that decides about it."""
         outers = (each.test for each in ancestors(place_of(node)) if isinstance(each, ast.If))
         test = node.test if isinstance(node, ast.Assert) else next(outers, None)

@@ -324,6 +324,8 @@ def _super(given: tuple[Any, ...]) -> object:
 def end_of_process(run: Process, *given: object) -> object:
     """End the process; where it is a refusal of what the job gives it, the run goes on behind it."""
     is_refusal = given and given[0] not in (0, None) and not isinstance(given[0], Symbol)
+    if is_refusal:
+        run.note_raised(run.at)
     if is_refusal and not run.tests and not run.is_tried():
         run.raised = run.raised or Raised("SystemExit")
         return None

@@ -598,8 +598,8 @@ def _import_module(run: Process, event: CallMade) -> object:
     ):
         return record_of(found)  # A configuration that is imported by its name.
     is_missing = run.module(known) is None and run.module(known.partition(".")[0]) is not None
-    if is_missing and run.is_caught("ImportError"):
-        raise Raised("ImportError")
+    if is_missing and run.is_caught("ModuleNotFoundError"):
+        raise Raised("ModuleNotFoundError")
     return run.imported(known, event.node)
 
 

@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from launcher.program.execution.objects import OWN, CallMade, Function, Native, Symbol
+from launcher.program.execution.objects import OWN, CallMade, Function, Native, Symbol, is_known
 from launcher.program.execution.option_parsers import like_default
 from launcher.program.execution.process import Process
 from launcher.program.execution.python_functions import items_of
@@ -173,8 +173,60 @@ def _asked_of_run(read: Callable[[Process], object]) -> Model:
     return lambda run, asked: read(run)
 
 
+class _ComparedVersion(str):
+    """The version of torch as it names itself: a text that is older or newer than another by its numbers."""
+
+    __slots__ = ()
+
+    def __lt__(self, other: str) -> bool:
+        """Whether it is older."""
+        return _numbers_of(self) < _numbers_of(other)
+
+    def __gt__(self, other: str) -> bool:
+        """Whether it is newer."""
+        return _numbers_of(self) > _numbers_of(other)
+
+    def __le__(self, other: str) -> bool:
+        """Whether it is not newer."""
+        return not self > other
+
+    def __ge__(self, other: str) -> bool:
+        """Whether it is not older."""
+        return not self < other
+
+
+def _numbers_of(version: object) -> tuple[int, ...]:
+    """A version's numbers without zeros at its end, by which two are compared; it may be given by them."""
+    if isinstance(version, tuple):
+        version = ".".join(map(str, version))
+    if not isinstance(version, str):
+        raise TypeError
+    numbers = [int(each) for each in re.findall(r"\d+", version.partition("+")[0])]
+    while numbers and not numbers[-1]:
+        numbers.pop()
+    return tuple(numbers)
+
+
 def _version(package: str) -> Model:
-    return lambda run, owner: run.world.versions.get(package, Symbol())
+    kind = _ComparedVersion if package == "torch" else str
+
+    def read(run: Process, owner: object) -> object:
+        found = run.world.versions.get(package)
+        return Symbol() if found is None else kind(found)
+
+    return read
+
+
+def _version_made(run: Process, event: CallMade) -> object:
+    given = event.args[0] if event.args else None
+    return _numbers_of(given) if isinstance(given, str) and is_known(given) else Symbol()
+
+
+_VERSIONS = (
+    *("packaging.version.parse", "packaging.version.Version", "pkg_resources.parse_version"),
+    *(f"distutils.version.{each}Version" for each in ("Loose", "Strict")),
+)
+"""What makes versions of texts, to be compared by their numbers."""
 
 
 def _dataset_of_loader(run: Process, loader: Symbol) -> object:
@@ -185,6 +237,7 @@ def _dataset_of_loader(run: Process, loader: Symbol) -> object:
 TRAINING_MODELS: dict[str, Model] = {
     "torch.utils.data.DataLoader().dataset=": _dataset_of_loader,
     **{f"{each}.__version__=": _version(each) for each in ("torch", "torchvision")},
+    **dict.fromkeys(_VERSIONS, _version_made),
     **dict.fromkeys(_JOINING, _joined),
     "torch.distributed.get_rank": _rank,
     "torch.distributed.get_world_size": _size,

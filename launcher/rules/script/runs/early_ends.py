@@ -26,7 +26,7 @@ from launcher.program.execution.ranks import removal_of
 from launcher.program.execution.written_trees import place_of
 from launcher.program.index import ancestors
 from launcher.program.surroundings.saves import SAVERS
-from launcher.program.values import LIBRARY_TABLES
+from launcher.program.values import LIBRARY_TABLES, WorldSize
 from launcher.rules.script.findings import finding_at, related_at
 from launcher.rules.script.runs.rank_runs import (
     OF_CHECKOUT,
@@ -162,18 +162,28 @@ def versions_are_accepted(runs: RankRuns) -> Iterator[Finding]:
             if isinstance(end, ast.Assert)
             else next((each.test for each in ancestors(end) if isinstance(each, ast.If)), None)
         )
-        asked = None if test is None else re.search(r"(\w+)\.__version__", ast.unparse(test))
-        version = None if asked is None else runs.versions.get(asked[1])
-        if test is not None and asked is not None and version is not None:
+        package = None if test is None else _package_asked_for(runs, test)
+        version = None if package is None else runs.versions.get(package)
+        if test is not None and package is not None and version is not None:
             yield finding_at(
                 training_script.SCRIPT_RAISED,
                 test,
-                f"every rank ends by this test with {asked[1]} {version}, which the job's image has",
+                f"every rank ends by this test with {package} {version}, which the job's image has",
                 remedy="Compare versions as such (`packaging.version.Version(...)`), or "
-                f"{_older(runs, asked[1], version)}.",
+                f"{_older(runs, package, version)}.",
                 related=[related_at(end, "ends here")],
             )
             return
+
+
+def _package_asked_for(runs: RankRuns, test: ast.expr) -> str | None:
+    """The library for whose version a test asks: by its `__version__`, whatever that is called here."""
+    for each in ast.walk(test):
+        if isinstance(each, ast.Name | ast.Attribute):
+            name = runs.program.qualified(each) or ""
+            if name.endswith(".__version__"):
+                return name.partition(".")[0]
+    return None
 
 
 @finds(Stage.SCRIPT, training_script.SCRIPT_RAISED)
@@ -181,15 +191,15 @@ def sizes_can_be_divided(runs: RankRuns) -> Iterator[Finding]:
     """An assertion that a number can be divided by another, which does not hold with those of the job.
 
     Every rank ends there: of a batch that the number of ranks or GPUs does not divide. Silent where one of
-    the numbers is not known, and of literals, which are of a fixed topology.
+    the numbers is not known; what is asserted of the world is told as its topology.
 
     Bad: `assert args.batch_size % world_size == 0` with `--batch_size 4` on eight GPUs. Good: the same with
     `--batch_size 8`. Source: Python's assert.
     """
     for event in (each for run in runs.begun[:1] for each in run.calls(UNMET) if each.is_sure):
         (test,) = event.args
-        if _divides_a_literal(test):
-            continue  # What the program is written for is told as its topology.
+        if _divides_a_literal(test) or _asks_for_world(runs, test):
+            continue  # It is told as the topology that the program is written for.
         yield finding_at(
             training_script.SCRIPT_RAISED,
             event.node,
@@ -205,6 +215,11 @@ def _divides_a_literal(test: ast.expr) -> bool:
         each.left for each in ast.walk(test) if isinstance(each, ast.BinOp) and isinstance(each.op, ast.Mod)
     ]
     return all(isinstance(each, ast.Constant) for each in divided)
+
+
+def _asks_for_world(runs: RankRuns, test: ast.expr) -> bool:
+    values = (runs.program.value(each) for each in ast.walk(test) if isinstance(each, ast.expr))
+    return any(isinstance(each, WorldSize) for each in values)
 
 
 def _ends_of(runs: RankRuns) -> Iterator[ast.AST]:
