@@ -299,23 +299,26 @@ def _option_of_click(run: Process, decorator: Symbol, made: object) -> object:
     elif truth_of(given.get("count", False)):
         parser.add_argument(*on, dest=name, action="count")
     else:
-        several = truth_of(given.get("multiple", False))
-        default = () if several and default is None else default
         count = given.get("nargs")
         parser.add_argument(
             *on,
             dest=name,
-            action="append" if several else "store",
+            action="append" if truth_of(given.get("multiple", False)) else "store",
             type=_type_of_click(run, given.get("type"), default, event),
             nargs=count if isinstance(count, int) and count > 1 else None,
         )
-    parser.set_defaults(**{name: default})
+    several = truth_of(given.get("multiple", False)) is True
+    parser.set_defaults(**{name: None if several else default})
     run.options.setdefault(name, event.node)
     try:
         value = getattr(parser.parse_known_args([str(each) for each in run.words])[0], name)
     except _Refused as error:
         raise ProcessEnded(str(error)) from None
-    return BoundCall(made, (), {name: tuple(value) if isinstance(value, list) else value})
+    if several:
+        value = tuple(value or default or ())
+    elif isinstance(given.get("nargs"), int) and isinstance(value, list):
+        value = tuple(value)
+    return BoundCall(made, (), {name: value})
 
 
 def _type_of_click(run: Process, kind: Any, default: Any, event: CallMade) -> Any:

@@ -34,6 +34,49 @@ def given(run: RankRun) -> list[object]:
 
 
 PROGRAMS: dict[str, tuple[str, list[Any]]] = {
+    "classes of values": (
+        "v = 3\nlib.call(type(v) == int, type('a') is str, type([]) in (list, tuple), type(v).__name__)",
+        [(True, True, True, "int")],
+    ),
+    "the class of what nobody knows": ("lib.call(1 if type(lib.x) == int else 2)", [UNKNOWN]),
+    "texts that are changed by a pattern": (
+        "import re\nlib.call(re.sub('^np.', 'numpy.', 'np.load'), re.sub('(a+)+', 'b', 'a'))",
+        [("numpy.load", UNKNOWN)],
+    ),
+    "a pattern that is not there": ("import re\nif not re.match('^[a-z]+://', '/data'): lib.call(1)", [1]),
+    "a pattern that is no pattern": ("import re\nlib.call(1 if re.match('[', 'a') else 2)", [UNKNOWN]),
+    "how many items data have": (
+        "names = []\nfor each in lib.data: names.append(each)\nlib.call(len(names), sum(names))",
+        [(UNKNOWN, UNKNOWN)],
+    ),
+    "another way of a function has come back": (
+        "def f(x):\n    if lib.x: return 'a'\n    raise ValueError\n"
+        "try: lib.call(f(1))\nexcept ValueError: lib.call('lost')",
+        ["a"],
+    ),
+    "a try whose handler ends all": (
+        "import sys\ntry:\n    lib.call(1)\n    raise ValueError\n"
+        "except Exception:\n    sys.exit(1)\nlib.call(2)",
+        [1, 2],
+    ),
+    "an assertion on numbers": ("assert 7 % 2 == 0\nlib.call(1)", [1]),
+    "a name that nothing binds in a try": (
+        "try: lib.call(unicode)\nexcept NameError: lib.call('no')",
+        ["no"],
+    ),
+    "a name of a class in its body": (
+        "class A:\n    n = [1]\n    m = sum(x for x in n)\nlib.call(A.n)",
+        [[1]],
+    ),
+    "the system": (
+        "import os, sys, platform\nlib.call(os.name, sys.platform, platform.system())",
+        [("posix", "linux", "Linux")],
+    ),
+    "versions that are compared": (
+        "from packaging.version import parse\n"
+        "lib.call(parse('2.10.0') > parse('2.9'), parse('2.0') == parse('2'))",
+        [(True, True)],
+    ),
     "a loop over a list": ("for each in ['a', 'b']: lib.call(each)", ["a", "b"]),
     "a loop that counts to three": ("for i in range(3): lib.call(i)", [0, 1, 2]),
     "a loop that counts far": ("for i in range(1000): lib.call(i)", [UNKNOWN]),
@@ -602,3 +645,129 @@ def test_a_hostile_program_ends(program: ReadProgram, name: str) -> None:
 
 def test_a_run_of_too_many_steps_is_not_whole(program: ReadProgram) -> None:
     assert not run_of(program, HOSTILE["calls of calls"]).is_whole
+
+
+CLICK = """
+    import click
+
+    class Listed(click.ParamType):
+        def convert(self, value, param, ctx):
+            return value.split(",")
+
+    @click.command()
+    @click.pass_context
+    @click.option("--gpus", "-g", type=int, default=1)
+    @click.option("--out", required=True)
+    @click.option("--names", type=Listed())
+    @click.option("--mirror", type=bool)
+    @click.option("--fast/--slow", default=True)
+    @click.option("--dry", is_flag=True)
+    @click.option("--size", multiple=True, type=float)
+    @click.option("--box", nargs=2, type=int)
+    @click.option("-v", count=True)
+    @click.option("--rate", default=0.5)
+    @click.option("--lr", "learning_rate", type=click.FLOAT)
+    def main(ctx, **options):
+        lib.call(options[{asked!r}])
+
+    main()
+"""
+
+
+@pytest.mark.parametrize(
+    ("asked", "words", "wanted"),
+    [
+        ("gpus", ["--gpus=8"], 8),
+        ("gpus", ["-g", "4"], 4),
+        ("gpus", [], 1),
+        ("out", ["--out", "runs"], "runs"),
+        ("out", [], UNKNOWN),
+        ("names", ["--names", "a,b"], ["a", "b"]),
+        ("names", [], None),
+        ("mirror", ["--mirror=1"], True),
+        ("mirror", ["--mirror=no"], False),
+        ("fast", ["--slow"], False),
+        ("fast", [], True),
+        ("dry", ["--dry"], True),
+        ("dry", [], False),
+        ("size", ["--size", "1", "--size", "2.5"], (1.0, 2.5)),
+        ("size", [], ()),
+        ("box", ["--box", "3", "4"], (3, 4)),
+        ("v", ["-vv"], 2),
+        ("rate", ["--rate", "0.25"], 0.25),
+        ("learning_rate", ["--lr", "0.1"], 0.1),
+    ],
+)
+def test_options_of_click_have_the_values_of_the_words(
+    program: ReadProgram, asked: str, words: list[str], wanted: object
+) -> None:
+    assert given(run_of(program, CLICK.replace("{asked!r}", repr(asked)), words)) == [wanted]
+
+
+def test_a_word_that_click_refuses_ends_the_run(program: ReadProgram) -> None:
+    run = run_of(program, CLICK.replace("{asked!r}", "'gpus'"), ["--gpus", "many"])
+    assert isinstance(run.ended_by, ProcessEnded) and given(run) == []
+
+
+@pytest.mark.parametrize(
+    ("words", "wanted"),
+    [((), 1), (("--config", "base.yaml"), 3), (("--config", "base.yaml", "--a", "7"), 7), (("--c", "x"), 1)],
+)
+def test_configuration_files_are_the_defaults_of_configargparse(
+    program: ReadProgram, words: tuple[str, ...], wanted: int
+) -> None:
+    text = """
+        import configargparse
+        import lib
+        parser = configargparse.ArgParser()
+        parser.add("--c", is_config_file=True) if False else None
+        parser.add_argument("--config", is_config_file=True)
+        parser.add_argument("--a", type=int, default=1)
+        lib.call(parser.parse_known_args()[0].a)
+    """
+    world = RankWorld(0, 0, 16, 8, 8, words, variables_of_torchrun(16, 8, 0), "torchrun")
+    run = run_rank(program(dedent(text)), world, lambda name: {"base.yaml": {"a": 3}}.get(name or ""))
+    assert given(run) == [wanted]
+
+
+def test_a_program_that_starts_itself_again_is_followed(program: ReadProgram) -> None:
+    text = """
+        import subprocess, sys
+        if "--rank" not in sys.argv:
+            for rank in range(2):
+                subprocess.Popen([sys.executable, *sys.argv, "--rank", str(rank)])
+        else:
+            lib.call(sys.argv[1:])
+    """
+    assert given(run_of(program, text, ["--epochs", "3"])) == [["--epochs", "3", "--rank", "0"]]
+
+
+def test_a_call_that_takes_most_of_the_steps_is_passed_over(program: ReadProgram) -> None:
+    text = """
+        def tokens():
+            return [[a + b for a in range(60) for b in range(60)] for _ in range(60)]
+        tokens()
+        lib.call("behind")
+    """
+    run = run_of(program, text)
+    assert run.is_whole and given(run) == ["behind"]
+
+
+@pytest.mark.parametrize(
+    ("gone", "wanted"),
+    [("torch._six", ["new"]), ("torch.other", ["old"])],
+)
+def test_a_try_that_is_ready_for_a_name_that_is_gone_is_left(
+    program: ReadProgram, gone: str, wanted: list[object]
+) -> None:
+    text = """
+        import lib
+        try:
+            from torch._six import inf
+            lib.call("old")
+        except ImportError:
+            lib.call("new")
+    """
+    world = RankWorld(0, 0, 16, 8, 8, (), variables_of_torchrun(16, 8, 0), "torchrun")
+    run = run_rank(program(dedent(text)), world, is_gone=lambda name: name == gone)
+    assert given(run) == wanted

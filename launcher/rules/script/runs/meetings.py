@@ -153,15 +153,6 @@ def groups_are_those_of_the_job(runs: RankRuns) -> Iterator[Finding]:
     starts_its_own = next(runs.calls(*_STARTING), None) is not None
     ranks = first.argument("rank", 4), other.argument("rank", 4)
     address, size = first.argument("init_method", 1), first.argument("world_size", 3)
-    spans_hosts = not starts_its_own or (isinstance(size, int) and size > runs.processes)
-    if spans_hosts and isinstance(ranks[0], int) and ranks[0] >= 0 and ranks[0] == ranks[1]:
-        yield finding_at(
-            distribution.LOCAL_RANK_AS_RANK,
-            first.node,
-            f"a rank of each host claims to be rank {ranks[0]} of the group: the hosts wait for each other "
-            "until the timeout",
-            related=_options_in(runs, first, "rank", 4),
-        )
     in_file = isinstance(address, str) and _FILE_OF_HOST.match(address)
     if in_file and isinstance(size, int) and 0 < size <= runs.processes:
         yield finding_at(
@@ -171,7 +162,17 @@ def groups_are_those_of_the_job(runs: RankRuns) -> Iterator[Finding]:
             "has one of its own and trains for itself",
             related=_options_in(runs, first, "init_method", 1),
         )
-    elif isinstance(address, str) and (in_file or _ONE_HOST.match(address)):
+        return
+    spans_hosts = not starts_its_own or (isinstance(size, int) and size > runs.processes)
+    if spans_hosts and isinstance(ranks[0], int) and ranks[0] >= 0 and ranks[0] == ranks[1]:
+        yield finding_at(
+            distribution.LOCAL_RANK_AS_RANK,
+            first.node,
+            f"a rank of each host claims to be rank {ranks[0]} of the group: the hosts wait for each other "
+            "until the timeout",
+            related=_options_in(runs, first, "rank", 4),
+        )
+    if isinstance(address, str) and (in_file or _ONE_HOST.match(address)):
         yield finding_at(
             distribution.HARD_CODED_TOPOLOGY,
             first.node,
