@@ -177,8 +177,11 @@ def folders_added_outside(file: FileIndex, known: Sequence[Path], root: Path) ->
         return None
     if any(each not in read and not isinstance(parent_of(each), ast.Compare) for each in asked):
         return None
-    for call in calls:
-        paths = (os.path.realpath(each) for each in _folder(call.args[-1], file, known))
+    places = [_given(call.args[-1], file) for call in calls]
+    if not all(places):
+        return None
+    for place in (each for one in places for each in one):
+        paths = (os.path.realpath(each) for each in _folder(place, file, known))
         folders = [each for each in paths if Path(each).is_dir()]
         if not folders:
             return None

@@ -409,6 +409,8 @@ def _path_made(run: Process, event: CallMade) -> object:
 
 
 _PATH_ATTRIBUTES = ("name", "stem", "suffix", "parent", "parents")
+_PATH_METHODS = ["joinpath", "with_suffix", "with_name", "resolve", "absolute", "expanduser", "as_posix"]
+_PATH_METHODS += ["open", "read_text", "exists", "is_file", "is_dir"]
 
 
 def _of_path(name: str) -> Model:
@@ -473,6 +475,8 @@ def _folder_made(run: Process, owner: Any) -> object:
 def _path_method(run: Process, owner: PurePosixPath, name: str, args: tuple[Any, ...]) -> object:
     texts = [text_of(each) for each in args]
     match name:
+        case "exists" | "is_file" | "is_dir":
+            run.record(f"pathlib.Path.{name}", (owner,), run.at)
         case "joinpath":
             return owner.joinpath(*texts)
         case "with_suffix" | "with_name":
@@ -747,11 +751,7 @@ PYTHON_MODELS: dict[str, Model] = {
     ".merge_from_file": _merged_from_file,
     **dict.fromkeys((".merge_from_list", ".merge_from_dotlist"), _merged_from_list),
     **dict.fromkeys((".merge_from_dict", ".merge_from_other_cfg"), _merged_from_other),
-    **{f".{name}": _of_path(name) for name in (*_PATH_ATTRIBUTES, "joinpath", "with_suffix", "with_name")},
-    **{
-        f".{name}": _of_path(name)
-        for name in ("resolve", "absolute", "expanduser", "as_posix", "open", "read_text")
-    },
+    **{f".{name}": _of_path(name) for name in (*_PATH_ATTRIBUTES, *_PATH_METHODS)},
     ".clone": lambda run, owner: Native("clone", lambda: owner),
     "builtins.dict:": _own_dictionary,
     "collections.OrderedDict:": _own_dictionary,

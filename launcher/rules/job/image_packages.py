@@ -35,8 +35,8 @@ class ImagePackages:
     shown_by: str = ""
 
 
-ON_NO_INDEX = frozenset({"apex", "amp_C"})
-"""Modules that no package of PyPI brings: NVIDIA's own repository alone."""
+ON_NO_INDEX = frozenset({"apex", "amp_C", "knn_cuda", "pointnet2_ops", "MultiScaleDeformableAttention"})
+"""Modules that no package of PyPI brings: they are built of their own repositories."""
 
 
 def image_packages(framework: str, version: str, processor: str | None) -> ImagePackages | None:

@@ -116,7 +116,10 @@ def imports_are_installed(subject: JobSubject) -> Iterator[Finding]:
     if source.problems or source.is_packed or "PYTHONPATH" in job.environment:
         return
     imported = {program.entry, *(file for file, _, _ in sure_imports(program))}
-    if any(re.search(r"sys\.path|sys\.modules|\bpip\b", file.text) for file in imported):
+    if any(re.search(r"sys\.modules|\bpip\b", file.text) for file in imported):
+        return
+    started_in = (source.folder, source.folder / posixpath.dirname(source.entry_point_name))
+    if any(folders_added_outside(file, started_in, source.folder) != [] for file in imported):
         return
     brought = _modules_of_requirements(subject)
     present = (image.modules if image is not None else frozenset()) | (brought or frozenset())

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import posixpath
 import re
 from collections.abc import Iterator
@@ -12,7 +13,7 @@ from launcher.failure_modes.model import Finding, Severity, Stage
 from launcher.failure_modes.registry import finds
 from launcher.program.execution.objects import OPEN, OWN, CallMade, OpenedFile, is_known, known_beginning
 from launcher.program.execution.process import CODE_FOLDER
-from launcher.program.index import last_name
+from launcher.program.index import last_name, parent_of
 from launcher.rules.script.configuration_files import ConfigurationFiles
 from launcher.rules.script.findings import finding_at, related_at
 from launcher.rules.script.runs.rank_runs import OF_CHECKOUT, TRAINING, RankRuns, command_of, settings_of
@@ -122,6 +123,66 @@ def files_are_there(runs: RankRuns) -> Iterator[Finding]:
             remedy=_OF_HYDRA if OWN in there else "Read it from a channel, or put it into the source folder.",
             related=settings_of(first, [event.node]),
         )
+
+
+_ASKING = (
+    *(f"os.path.{each}" for each in ("exists", "isfile", "isdir")),
+    *(f"pathlib.Path.{each}" for each in ("exists", "is_file", "is_dir")),
+)
+
+
+@finds(Stage.SCRIPT, training_script.SCRIPT_RAISED)
+def files_that_are_required_are_there(runs: RankRuns) -> Iterator[Finding]:
+    """A file that a program asks for and ends without, and that is neither in the source folder nor made.
+
+    Silent within a `try`, behind a test that nobody can tell, and where the program may write, fetch or
+    unpack it.
+
+    Bad: `assert os.path.exists("stats/train.npz")` with no such file in the source. Good: the same below
+    os.environ["SM_CHANNEL_TRAIN"]. Source: SageMaker's documentation of training storage.
+    """
+    first = runs.first
+    events = [each for run in runs.runs for each in (*run.events, *run.sampling)]
+    if first is None or any(map(_may_bring_files, events)):
+        return
+    others = [each for run in runs.runs for each in run.events if each.name not in _ASKING]
+    touched = {path for each in others for path in _paths_touched(each)}
+    for event in first.calls(*_ASKING):
+        end = _end_without(event.node)
+        path = text_of_path(event.argument("path", 0))
+        if end is None or path is None or not is_known(path) or not event.is_sure or event.is_tried:
+            continue
+        there = _needed_path(path, event.folder)
+        if there is None or _is_there(runs, there):
+            continue
+        if any(is_in(each, there) or is_in(there, each) for each in touched):
+            continue
+        yield finding_at(
+            training_script.SCRIPT_RAISED,
+            event.node,
+            f"`{_shown(there)}` is neither in the source folder nor made by the program, and every rank ends "
+            "without it",
+            remedy="Put it into the source folder or into a channel, and give its path there.",
+            related=[related_at(end, "ends here"), *settings_of(first, [event.node])],
+        )
+        return
+
+
+def _end_without(asked: ast.Call) -> ast.stmt | None:
+    """The statement that ends a program where what it asks for is not there; None where it goes on."""
+    inner: ast.AST = asked
+    outer = parent_of(asked)
+    is_there = True
+    if isinstance(outer, ast.UnaryOp) and isinstance(outer.op, ast.Not):
+        inner, outer, is_there = outer, parent_of(outer), False
+    if isinstance(outer, ast.Assert) and is_there:
+        return outer
+    if not isinstance(outer, ast.If) or outer.test is not inner:
+        return None
+    body = outer.orelse if is_there else outer.body
+    if len(body) == 1 and isinstance(body[0], ast.If) and isinstance(body[0].test, ast.Name):
+        body = body[0].body  # As of `elif pretrained:`, which says that a file was asked for.
+    return body[-1] if body and isinstance(body[-1], ast.Raise) else None
 
 
 @finds(Stage.SCRIPT, data.CHANNELS_DIFFER)
@@ -254,4 +315,9 @@ def _paths_touched(event: CallMade) -> Iterator[str]:
                 yield posixpath.normpath(posixpath.join(event.folder, known))
 
 
-FILE_RUN_RULES = (files_are_there, channels_are_named, folders_of_files_are_made)
+FILE_RUN_RULES = (
+    files_are_there,
+    files_that_are_required_are_there,
+    channels_are_named,
+    folders_of_files_are_made,
+)

@@ -31,7 +31,7 @@ _SETTING_DEVICES = (
 _JOINING = re.compile(
     r"(^|[_ ])(init(ialize)?|setup|set_up)"
     r"(?=$| |_(?!logg|weight|param|seed|backbone|model|optim|data|metric|writer))"
-    r"|dist|ddp|launch|parallel|process_?group|world|(^|[_ ])(comm(?=$|[_ u])|ranks?(?=$|[_ ]))",
+    r"|dist(?!anc)|ddp|launch|parallel|process_?group|world|(^|[_ ])(comm(?=$|[_ u])|ranks?(?=$|[_ ]))",
     re.IGNORECASE,
 )
 _BY_IMPORT = re.compile(r"dist|parallel|launch|cluster|slurm|mpi|comm", re.IGNORECASE)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import posixpath
 import re
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import PurePosixPath
@@ -22,6 +23,7 @@ from launcher.program.execution.objects import (
     text_of,
     truth_of,
 )
+from launcher.program.execution.process import CODE_FOLDER
 from launcher.program.execution.ranks import STARTING, RankRun, words_of_own
 from launcher.program.index import file_of, last_name
 from launcher.program.surroundings.options import options_in_words
@@ -108,10 +110,17 @@ def text_of_path(given: Any) -> str | None:
 def _saves(run: RankRun, places: dict[str, tuple[str, int | None]]) -> Iterator[tuple[CallMade, str | None]]:
     for event in run.calls(*places):
         name = event.name if event.name in places else f"*.{event.name.rpartition('.')[2]}"
-        yield event, text_of_path(event.argument(*places[name]))
+        yield event, _where(event, event.argument(*places[name]))
     for event in run.calls(*_PICKLERS):
         if _holds_modules(event.argument("obj", 0)):
-            yield event, text_of_path(event.argument(*_PICKLERS[event.name]))
+            yield event, _where(event, event.argument(*_PICKLERS[event.name]))
+
+
+def _where(event: CallMade, given: object) -> str | None:
+    """The path that a call is given, of the folder to which the program has gone, as hydra lets it."""
+    path = text_of_path(given)
+    has_gone = path is not None and event.folder != CODE_FOLDER
+    return posixpath.join(event.folder, path) if has_gone and path is not None else path
 
 
 def _holds_modules(what: object) -> bool:
@@ -146,8 +155,11 @@ def states_are_saved_where_they_are_kept(runs: RankRuns) -> Iterator[Finding]:
     job_run = JobRun(subject)
     called = {call for run in runs.runs for each in run.events for call in (each.node, *each.callers)}
     moving = [each for each in movers(subject, kept) if may_run(job_run, each)]
-    again = {each.node for each in runs.calls(*STARTING) if words_of_own(runs.program, each) is not None}
-    moving = [each for each in moving if each not in again and not _moves_to_lost_folder(runs, each, kept)]
+    # Runs follow a program that starts itself again, and into the folder in which hydra lets it run.
+    seen = {each.node for each in runs.calls(*STARTING) if words_of_own(runs.program, each) is not None}
+    if any(each.folder != CODE_FOLDER for run in runs.runs for each in run.events):
+        seen |= {call for call, _ in runs.program.calls("hydra.main")}
+    moving = [each for each in moving if each not in seen and not _moves_to_lost_folder(runs, each, kept)]
     tracked = [each for each in moving if last_name(each.func) in _KEPT_BY_TRACKERS]
     if any(runs.by_libraries or each in called for each in moving if each not in tracked):
         return
