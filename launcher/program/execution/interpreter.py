@@ -179,10 +179,9 @@ class ProgramRun(Process):
         if not self.is_caught("ModuleNotFoundError") or not self.lacks(top):
             return
         names = [each.asname or each.name for each in node.names] if isinstance(node, _IMPORTS) else []
-        inside = (each for one in self.catching[-1].handlers for body in one.body for each in ast.walk(body))
-        names += [
-            each.id for each in inside if isinstance(each, ast.Name) and isinstance(each.ctx, ast.Store)
-        ]
+        for each in (each for one in self.catching[-1].handlers for each in one.body):
+            if isinstance(each, ast.Assign) and isinstance(each.value, ast.Constant) and not each.value.value:
+                names += [target.id for target in each.targets if isinstance(target, ast.Name)]
         self.lacking |= dict.fromkeys(names, top)
         raise Raised("ModuleNotFoundError")
 

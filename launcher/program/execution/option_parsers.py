@@ -38,6 +38,15 @@ _COUNTS = {
 }
 
 
+_MOST_WORDS = 64
+"""So many words of one option are counted: argparse makes a pattern as long as their number."""
+
+
+def _words_taken(number: Any) -> int | str | None:
+    """How many words an option takes: a number, or any where that is a large one."""
+    return "*" if isinstance(number, int) and number > _MOST_WORDS else number
+
+
 class _Refused(ValueError):
     pass
 
@@ -80,6 +89,8 @@ class OptionParser:
         count = getattr(given.get("nargs"), "name", None)
         if count in _COUNTS:
             options["nargs"] = _COUNTS[count]
+        elif isinstance(options.get("nargs"), int):
+            options["nargs"] = _words_taken(options["nargs"])
         action = given.get("action", "store")
         if not isinstance(action, str):
             boolean = getattr(action, "name", "").endswith("BooleanOptionalAction")
@@ -291,31 +302,30 @@ def _option_of_click(run: Process, decorator: Symbol, made: object) -> object:
     default = given.get("default", Symbol() if truth_of(given.get("required", False)) else None)
     parser = _QuietParser(add_help=False, allow_abbrev=False)
     on, off = ([each.split("/")[at].strip() for each in flags if at < len(each.split("/"))] for at in (0, 1))
-    if off or truth_of(given.get("is_flag", False)):
-        default = False if default is None else default
-        parser.add_argument(*on, dest=name, action="store_const", const=given.get("flag_value", True))
-        if off:
-            parser.add_argument(*off, dest=name, action="store_false")
-    elif truth_of(given.get("count", False)):
-        parser.add_argument(*on, dest=name, action="count")
-    else:
-        count = given.get("nargs")
-        parser.add_argument(
-            *on,
-            dest=name,
-            action="append" if truth_of(given.get("multiple", False)) else "store",
-            type=_type_of_click(run, given.get("type"), default, event),
-            nargs=count if isinstance(count, int) and count > 1 else None,
-        )
     several = truth_of(given.get("multiple", False)) is True
-    parser.set_defaults(**{name: None if several else default})
+    is_flag = bool(off or truth_of(given.get("is_flag", False)))
+    default = False if is_flag and default is None else default
     run.options.setdefault(name, event.node)
     try:
+        if is_flag:
+            parser.add_argument(*on, dest=name, action="store_const", const=given.get("flag_value", True))
+        elif truth_of(given.get("count", False)):
+            parser.add_argument(*on, dest=name, action="count")
+        else:
+            number = _words_taken(given.get("nargs"))
+            kind = _type_of_click(run, given.get("type"), default, event)
+            how = "append" if several else "store"
+            parser.add_argument(*on, dest=name, action=how, type=kind, nargs=None if number == 1 else number)
+        if off:
+            parser.add_argument(*off, dest=name, action="store_false")
+        parser.set_defaults(**{name: None if several else default})
         value = getattr(parser.parse_known_args([str(each) for each in run.words])[0], name)
     except _Refused as error:
         raise ProcessEnded(str(error)) from None
+    except (argparse.ArgumentError, AttributeError, TypeError, ValueError):
+        return BoundCall(made, (), {name: Symbol()})  # No option that click itself would take.
     if several:
-        value = tuple(value or default or ())
+        value = tuple(value or (default if isinstance(default, list | tuple) else ()))
     elif isinstance(given.get("nargs"), int) and isinstance(value, list):
         value = tuple(value)
     return BoundCall(made, (), {name: value})

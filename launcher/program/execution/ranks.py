@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import json
+import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
@@ -102,12 +103,16 @@ def run_rank(
 
 STARTING = tuple(f"subprocess.{each}" for each in ("Popen", "run", "call", "check_call", "check_output"))
 """What starts another process."""
+_PYTHON = re.compile(r"(^|[/.])(executable|python[\d.]*)$")
 
 
 def words_of_own(program: Program, event: CallMade) -> tuple[str, ...] | None:
     """The words with which a call starts the program's own file, None where it starts something else."""
     given = event.argument("args", 0)
     words = [text_of(each) for each in given] if isinstance(given, list | tuple) else []
+    python = getattr(given[0], "name", given[0]) if words else None
+    if not isinstance(python, str) or not _PYTHON.search(python):
+        return None
     names = [each.rpartition("/")[2] for each in words]
     own = program.entry.path.name
     return tuple(words[names.index(own) + 1 :]) if own in names[1:] else None

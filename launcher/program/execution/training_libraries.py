@@ -201,7 +201,7 @@ def _numbers_of(version: object) -> tuple[int, ...]:
         version = ".".join(map(str, version))
     if not isinstance(version, str):
         raise TypeError
-    numbers = [int(each) for each in re.findall(r"\d+", version.partition("+")[0])]
+    numbers = [int(each) for each in re.findall(r"\d{1,9}", version[:100].partition("+")[0])]
     while numbers and not numbers[-1]:
         numbers.pop()
     return tuple(numbers)

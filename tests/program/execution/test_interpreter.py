@@ -34,6 +34,27 @@ def given(run: RankRun) -> list[object]:
 
 
 PROGRAMS: dict[str, tuple[str, list[Any]]] = {
+    "an option of more words than there are": (
+        "import click\n@click.command()\n@click.option('--a', nargs=10**9)\ndef main(a): lib.call(1)\nmain()",
+        [1],
+    ),
+    "an option that click would refuse": (
+        "import click\n@click.command()\n@click.option('--', default=3)\ndef main(**a): lib.call(1)\nmain()",
+        [1],
+    ),
+    "options of more words than there are": (
+        "import argparse\np = argparse.ArgumentParser()\np.add_argument('--a', nargs=10**9, default=2)\n"
+        "lib.call(p.parse_args().a)",
+        [2],
+    ),
+    "a version of many digits": (
+        "import torch\nlib.call(1 if torch.__version__ < '9' * 10000 else 2)",
+        [UNKNOWN],
+    ),
+    "a command that copies the program": (
+        "import subprocess, sys\nsubprocess.run(['cp', 'train.py', '/fsx'])\nlib.call(sys.argv[1:])",
+        [[]],
+    ),
     "classes of values": (
         "v = 3\nlib.call(type(v) == int, type('a') is str, type([]) in (list, tuple), type(v).__name__)",
         [(True, True, True, "int")],
