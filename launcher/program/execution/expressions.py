@@ -385,6 +385,8 @@ class Expressions(ABC):
         if isinstance(node.func, ast.Name) and node.func.id == "super" and not node.args:
             return self.call(self.python_name("super", scope), [scope], {}, node)
         function = self.evaluate(node.func, scope)
+        if function is self.python_name("globals", scope):
+            return OpenDictionary(scope.module.variables)
         args = list(self._items(node.args, scope))
         if getattr(function, "name", "") == "builtins.eval" and len(args) == 1:
             return self._evaluated_text(args[0], node, scope)

@@ -373,8 +373,8 @@ class ProgramRun(Process):
         if isinstance(owner, Class):
             return self._attribute_of_class(owner, name)
         if isinstance(owner, Module):
-            if owner.scope is not None and name in owner.scope.variables:
-                return owner.scope.variables[name]
+            if owner.scope is not None and name in (*owner.scope.variables, "__dict__"):
+                return owner.scope.variables.get(name, owner.entries)
             below = self.module(f"{owner.name}.{name}".lstrip("."))
             if below is None and owner.scope is not None and self.is_caught("AttributeError"):
                 raise Raised("AttributeError")

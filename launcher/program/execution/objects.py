@@ -159,6 +159,11 @@ class Module:
     name: str
     scope: RunScope | None
 
+    @property
+    def entries(self) -> OpenDictionary:
+        """Its `__dict__`; a branch that is not run may put more into it."""
+        return OpenDictionary({} if self.scope is None else self.scope.variables)
+
 
 @dataclass(eq=False)
 class Function:

@@ -345,6 +345,8 @@ def _set(run: Process, owner: object, name: object, value: object) -> None:
 
 def _entries(value: object) -> object:
     """What `vars` gives."""
+    if isinstance(value, Module):
+        return value.entries
     return (
         RecordEntries(value) if isinstance(value, DottedEntries) else getattr(value, "attributes", Symbol())
     )

@@ -472,6 +472,11 @@ def test_a_parser_reads_the_words_of_the_job(
 
 
 FILES = {
+    "the names of a module by its dictionary": (
+        "import parts\nlib.call(parts.__dict__[args.name](), callable(vars(parts)['one']), globals()['args'].name)",
+        {"parts/__init__.py": "from parts.two import one\n", "parts/two.py": "def one(): return 2\n"},
+        (2, True, "one"),
+    ),
     "a module that an option names": (
         "import importlib\nlib.call(importlib.import_module('parts.' + args.name).value)",
         {"parts/one.py": "from parts.two import value\n", "parts/two.py": "value = 2\n"},
