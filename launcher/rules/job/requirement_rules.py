@@ -315,7 +315,8 @@ def _why_part_is_missing(
         return None
     folder = os.path.relpath(os.path.realpath(package.path.parent), os.path.realpath(subject.source.folder))
     place = posixpath.normpath(posixpath.join(folder, last))
-    if any(name.startswith((f"{place}.", f"{place}/")) for name in packed):
+    there = re.compile(rf"{re.escape(place)}(/.*|\.(py|pyc|pyd|so)|\.[^/]*\.so)")
+    if any(map(there.fullmatch, packed)):
         return None
     return (
         f"is not in the package {above} that is packed",

@@ -473,7 +473,8 @@ def test_a_parser_reads_the_words_of_the_job(
 
 FILES = {
     "the names of a module by its dictionary": (
-        "import parts\nlib.call(parts.__dict__[args.name](), callable(vars(parts)['one']), globals()['args'].name)",
+        "import parts\n"
+        "lib.call(parts.__dict__[args.name](), callable(vars(parts)['one']), globals()['args'].name)",
         {"parts/__init__.py": "from parts.two import one\n", "parts/two.py": "def one(): return 2\n"},
         (2, True, "one"),
     ),
