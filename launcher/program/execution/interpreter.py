@@ -134,8 +134,8 @@ class ProgramRun(Process):
     def _run_module(self, name: str, file: FileIndex, *, is_main: bool = False) -> Module:
         scope = RunScope(file, None)
         module = self._modules[name] = Module(name, scope)
-        written = {"__name__": "__main__" if is_main else name, "__file__": self._path(file), "__doc__": None}
-        scope.variables |= written
+        scope.variables |= {"__name__": "__main__" if is_main else name, "__file__": self._path(file)}
+        scope.variables["__doc__"] = ast.get_docstring(file.tree, clean=False)
         self.run(self._trees.body(file), scope)
         return module
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import re
 from collections.abc import Mapping
 from contextlib import suppress
 from typing import Any
@@ -15,6 +16,7 @@ from launcher.program.execution.objects import (
     DottedEntries,
     Native,
     Object,
+    OpenDictionary,
     ProcessEnded,
     Symbol,
     is_known,
@@ -351,6 +353,30 @@ def _type_of_click(run: Process, kind: Any, default: Any, event: CallMade) -> An
     return str
 
 
+_OF_DOCOPT = re.compile(r"^ *(?:-\w(?: \S+)?,? +)?(--[\w-]+)(?:[= ](<[^>\n]*>|[A-Z]+))?(.*)$", re.MULTILINE)
+_LONGEST_USAGE = 20_000
+_DEFAULT_OF_DOCOPT = re.compile(r"\[default: ([^\]]*)\]", re.IGNORECASE)
+
+
+def _parsed_by_docopt(run: Process, event: CallMade) -> object:
+    """The options that a text of usage describes, with their defaults and what the words give."""
+    text = event.argument("doc", 0)
+    found: dict[str, Any] = OpenDictionary()
+    if not isinstance(text, str) or not is_known(text):
+        return found
+    parser = _QuietParser(add_help=False, allow_abbrev=False)
+    for name, value, rest in _OF_DOCOPT.findall(text[:_LONGEST_USAGE]):
+        default = _DEFAULT_OF_DOCOPT.search(rest)
+        with suppress(argparse.ArgumentError):
+            if value:
+                parser.add_argument(name, dest=name, default=default[1] if default else None)
+            else:
+                parser.add_argument(name, dest=name, action="store_true")
+    with suppress(_Refused):
+        found.update(vars(parser.parse_known_args([str(each) for each in run.words])[0]))
+    return found
+
+
 _METHODS = (
     *("add_argument", "add_argument_group", "add_mutually_exclusive_group", "set_defaults", "get_default"),
     *("parse_args", "parse_known_args", "add_subparsers", "add_parser"),
@@ -369,7 +395,8 @@ _OF_TRAINERS = (
 def _trainer_options(run: Process, event: CallMade) -> object:
     parser = event.argument("parent_parser", 0)
     for name in _OF_TRAINERS if isinstance(parser, OptionParser) else ():
-        run.call(parser.member("add_argument"), [f"--{name}"], {"default": None}, event.node)
+        options = {"default": None, "nargs": "?", "const": True}
+        run.call(parser.member("add_argument"), [f"--{name}"], options, event.node)
     return parser
 
 
@@ -384,5 +411,6 @@ PARSER_MODELS: dict[str, Any] = {
     **dict.fromkeys((f"{each}:" for each in _PARSERS), _base_of_parser),
     "transformers.HfArgumentParser": _dataclass_parser,
     "@click.option": _option_of_click,
+    "docopt.docopt": _parsed_by_docopt,
     **{f".{name}": _of_parser(name) for name in _METHODS},
 }

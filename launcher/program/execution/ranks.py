@@ -115,7 +115,11 @@ def words_of_own(program: Program, event: CallMade) -> tuple[str, ...] | None:
         return None
     names = [each.rpartition("/")[2] for each in words]
     own = program.entry.path.name
-    return tuple(words[names.index(own) + 1 :]) if own in names[1:] else None
+    if own not in names[1:]:
+        return None
+    # What torch.distributed.launch adds, as the programs read it that start it.
+    by_launch = "torch.distributed.launch" in words and not {"--use_env", "--use-env"} & {*words}
+    return ("--local_rank=0",) * by_launch + tuple(words[names.index(own) + 1 :])
 
 
 def _joined(outer: RankRun, inner: RankRun) -> RankRun:

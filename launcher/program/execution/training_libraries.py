@@ -259,7 +259,10 @@ TRAINING_MODELS: dict[str, Model] = {
     "mpi4py.MPI.COMM_WORLD.size=": _MPI_SIZE,
     "mpi4py.MPI.COMM_WORLD.bcast": _same,
     **dict.fromkeys(("torch.multiprocessing.spawn", "torch.multiprocessing.start_processes"), _spawned),
-    **dict.fromkeys(("torch.multiprocessing.Process", "multiprocessing.Process"), _process_made),
+    **dict.fromkeys(
+        (f"{each}multiprocessing.{way}Process" for each in ("torch.", "") for way in ("", "get_context().")),
+        _process_made,
+    ),
     **dict.fromkeys((*_STARTERS, "accelerate.notebook_launcher"), _run_function),
     "absl.app.run": _main_with_words,
     "lightning.pytorch.Trainer.from_argparse_args": _trainer_made,

@@ -798,3 +798,37 @@ def test_a_try_that_is_ready_for_a_name_that_is_gone_is_left(
     world = RankWorld(0, 0, 16, 8, 8, (), variables_of_torchrun(16, 8, 0), "torchrun")
     run = run_rank(program(dedent(text)), world, is_gone=lambda name: name == gone)
     assert given(run) == wanted
+
+
+@pytest.mark.parametrize(
+    ("asked", "words", "wanted"),
+    [
+        ("--checkpoint-dir", [], "checkpoints"),
+        ("--checkpoint-dir", ["--checkpoint-dir=runs"], "runs"),
+        ("--checkpoint", [], None),
+        ("--checkpoint", ["--checkpoint", "last.pth"], "last.pth"),
+        ("--fast", ["--fast"], True),
+        ("--fast", [], False),
+        ("<data>", [], UNKNOWN),
+    ],
+)
+def test_docopt_takes_options_from_the_text_of_usage(
+    program: ReadProgram, asked: str, words: list[str], wanted: object
+) -> None:
+    text = f'''"""Training.
+
+    usage: train.py [options] <data>
+
+    options:
+        -o, --checkpoint-dir=<dir>  Where to save [default: checkpoints].
+        --checkpoint=<path>         Where to begin.
+        --fast                      Leave out what takes time.
+        -h, --help                  Show this.
+    """
+import lib
+from docopt import docopt
+lib.call(docopt(__doc__)[{asked!r}])
+'''
+    variables = variables_of_torchrun(16, 8, 0)
+    run = run_rank(program(text), RankWorld(0, 0, 16, 8, 8, tuple(words), variables, "torchrun"))
+    assert given(run) == [wanted]

@@ -32,6 +32,7 @@ from launcher.rules.script.runs.rank_runs import (
     OF_CHECKOUT,
     RankRuns,
     command_of,
+    is_come_to_later,
     settings_of,
     tests_before,
 )
@@ -74,19 +75,13 @@ def names_are_still_there(runs: RankRuns) -> Iterator[Finding]:
         )
 
 
-_OF_PROGRESS = re.compile(
-    r"%|epoch|\biter|step|eval|valid|\bbest|\blast|final|interval|freq|every|period", re.I
-)
-"""What a test names that holds in some turn of a training, if not in the first ones."""
-
-
 def _sure_events(runs: RankRuns) -> Iterator[CallMade]:
     """What the first rank surely does, with nothing that catches its failure: what it does at once, and then
     what it does in a later turn of its loops."""
     events = [each for run in runs.begun[:1] for each in run.events if not each.is_tried]
     yield from (each for each in events if each.is_sure)
     for each in events:
-        if not each.is_sure and all(_OF_PROGRESS.search(ast.unparse(test)) for test in each.tests):
+        if not each.is_sure and is_come_to_later(each):
             yield each
 
 

@@ -16,7 +16,14 @@ from launcher.program.execution.process import CODE_FOLDER
 from launcher.program.index import last_name, parent_of
 from launcher.rules.script.configuration_files import ConfigurationFiles
 from launcher.rules.script.findings import finding_at, related_at
-from launcher.rules.script.runs.rank_runs import OF_CHECKOUT, TRAINING, RankRuns, command_of, settings_of
+from launcher.rules.script.runs.rank_runs import (
+    OF_CHECKOUT,
+    TRAINING,
+    RankRuns,
+    command_of,
+    is_come_to_later,
+    settings_of,
+)
 from launcher.rules.script.runs.saves_and_loads import is_in, shown_path, text_of_path
 from launcher.rules.script.runs.shared_files import MADE_BY_SERVICE, MAKERS
 
@@ -224,7 +231,8 @@ def folders_of_files_are_made(runs: RankRuns) -> Iterator[Finding]:
     """A file that is written into a folder which nothing in the program makes.
 
     Who writes it ends with a FileNotFoundError, often only after the first epoch. Silent within a `try`,
-    behind a test that nobody can tell, and where anything else in the program is given the folder.
+    behind a test that nobody can tell (a warning where it is of the progress), and where anything else in the
+    program is given the folder.
 
     Bad: `open("logs/losses.csv", "w")` with no such folder in the source. Good: before it
     `os.makedirs("logs", exist_ok=True)`. Source: Python's open.
@@ -239,7 +247,7 @@ def folders_of_files_are_made(runs: RankRuns) -> Iterator[Finding]:
     for event in first.events:
         path = _written(event)
         folder = posixpath.dirname(path) if path is not None else ""
-        if not folder or not is_known(folder) or event.is_tried or not event.is_sure:
+        if not folder or not is_known(folder) or event.is_tried or not is_come_to_later(event):
             continue
         whole = posixpath.normpath(posixpath.join(event.folder, folder))
         if not is_known(whole):
@@ -256,6 +264,7 @@ def folders_of_files_are_made(runs: RankRuns) -> Iterator[Finding]:
             event.node,
             f"nothing makes the folder `{_shown(whole)}`, and it is not in the source folder: who writes "
             f"`{shown_path(str(path))}` here ends with a FileNotFoundError",
+            severity=None if event.is_sure else Severity.WARNING,
             remedy=f'Make it before: `os.makedirs("{_shown(whole)}", exist_ok=True)`.',
             related=[
                 *(related_at(each, "called from here") for each in event.callers[-1:]),

@@ -21,7 +21,10 @@ _BY_MPI = ("horovod.torch.init", "horovod.tensorflow.init", "mpi4py.MPI.COMM_WOR
 _ONE_HOST = re.compile(r"tcp://(localhost|127\.0\.0\.1|0\.0\.0\.0)(:|$)")
 _FILE_OF_HOST = re.compile(rf"file:/+(tmp|var|root|home|dev|opt/ml/code)(/|$)|file:/+{OWN}")
 """Addresses of a file on the disk of a host, which no other one sees."""
-_STARTING = tuple(f"torch.multiprocessing.{each}" for each in ("spawn", "start_processes", "Process"))
+_STARTING = (
+    *(f"torch.multiprocessing.{each}" for each in ("spawn", "start_processes", "Process")),
+    *("torch.multiprocessing.get_context().Process", "multiprocessing.get_context().Process"),
+)
 _SETTING_DEVICES = (
     "torch.cuda.set_device",
     "torch.cuda.device",

@@ -113,6 +113,17 @@ def command_of(event: CallMade) -> str | None:
     return " ".join(words) if all(isinstance(each, str) for each in words) else None
 
 
+_OF_PROGRESS = re.compile(
+    r"%|epoch|\biter|step|eval|valid|\bbest|\blast|final|interval|freq|every|period", re.I
+)
+"""What a test names that holds in some turn of a training, if not in the first ones."""
+
+
+def is_come_to_later(event: CallMade) -> bool:
+    """Whether a rank makes a call in some turn of its loops, by what the open tests around it ask for."""
+    return all(_OF_PROGRESS.search(ast.unparse(test)) for test in event.tests)
+
+
 def loops_around(event: CallMade) -> int:
     """How many loops a call stands in, with those around the calls of its functions."""
     calls = (event.node, *event.callers)
