@@ -93,10 +93,15 @@ def run_rank(
         return _finished(ProgramRun(program, _MODELS, world, documents, packaged, is_gone, lacks))
 
     run = run_process(world)
-    words = next(filter(None, (words_of_own(program, each) for each in run.calls(*STARTING))), None)
-    if words is None:
+    starts = ((each, words_of_own(program, each)) for each in run.calls(*STARTING))
+    event, words = next(((each, found) for each, found in starts if found), (None, None))
+    if event is None or words is None:
         return run
     variables = {name: text for name, text in run.variables.items() if isinstance(text, str)}
+    launched = _launched_processes(event)
+    if launched is not None:
+        variables |= variables_of_torchrun(launched, launched, 0)
+        world = replace(world, rank=0, local_rank=0, size=launched, processes_per_host=launched)
     inner = replace(world, words=words, environment=variables)
     return _joined(run, run_process(inner))
 
@@ -120,6 +125,15 @@ def words_of_own(program: Program, event: CallMade) -> tuple[str, ...] | None:
     # What torch.distributed.launch adds, as the programs read it that start it.
     by_launch = "torch.distributed.launch" in words and not {"--use_env", "--use-env"} & {*words}
     return ("--local_rank=0",) * by_launch + tuple(words[names.index(own) + 1 :])
+
+
+def _launched_processes(event: CallMade) -> int | None:
+    """How many processes torch.distributed.launch starts; None where it is another command."""
+    words = [text_of(each) for each in event.argument("args", 0)]
+    if "torch.distributed.launch" not in words and "torch.distributed.run" not in words:
+        return None
+    number = re.search(r"--nproc[_-]per[_-]node[= ](\d{1,3})\b", " ".join(words))
+    return max(1, int(number[1])) if number else 1
 
 
 def _joined(outer: RankRun, inner: RankRun) -> RankRun:

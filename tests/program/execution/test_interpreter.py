@@ -769,6 +769,32 @@ def test_a_program_that_starts_itself_again_is_followed(program: ReadProgram) ->
     assert given(run_of(program, text, ["--epochs", "3"])) == [["--epochs", "3", "--rank", "0"]]
 
 
+@pytest.mark.parametrize(
+    ("rank", "start", "wanted"),
+    [
+        (
+            3,
+            "'-m', 'torch.distributed.launch', '--nproc_per_node', '4',",
+            [("0", "4", ["--local_rank=0", "a"])],
+        ),
+        (3, "'-m', 'torch.distributed.launch', '--nproc_per_node=2', '--use_env',", [("0", "2", ["a"])]),
+        (3, "'-m', 'torch.distributed.run',", [("0", "1", ["a"])]),
+        (3, "", [("3", "16", ["a"])]),
+    ],
+)
+def test_a_program_that_starts_a_launcher_gets_what_that_tells(
+    program: ReadProgram, rank: int, start: str, wanted: list[object]
+) -> None:
+    text = f"""
+        import os, subprocess, sys
+        if sys.argv[1:] == ["begin"]:
+            subprocess.run([sys.executable, {start} "train.py", "a"])
+        else:
+            lib.call(os.environ["RANK"], os.environ["WORLD_SIZE"], sys.argv[1:])
+    """
+    assert given(run_of(program, text, ["begin"], rank)) == wanted
+
+
 def test_a_call_that_takes_most_of_the_steps_is_passed_over(program: ReadProgram) -> None:
     text = """
         def tokens():

@@ -320,8 +320,9 @@ def _paths_touched(event: CallMade) -> Iterator[str]:
         path = None if isinstance(each, OpenedFile) else text_of_path(each)
         if path is not None:
             known = known_beginning(path)
-            if known.strip("./"):
-                yield posixpath.normpath(posixpath.join(event.folder, known))
+            whole = posixpath.normpath(posixpath.join(event.folder, known))
+            if known.strip("./") and not is_in(CODE_FOLDER, whole):
+                yield whole
 
 
 FILE_RUN_RULES = (
