@@ -355,7 +355,7 @@ def _type_of_click(run: Process, kind: Any, default: Any, event: CallMade) -> An
 
 _OF_DOCOPT = re.compile(r"^ *(?:-\w(?: \S+)?,? +)?(--[\w-]+)(?:[= ](<[^>\n]*>|[A-Z]+))?(.*)$", re.MULTILINE)
 _LONGEST_USAGE = 20_000
-_DEFAULT_OF_DOCOPT = re.compile(r"\[default: ([^\]]*)\]", re.IGNORECASE)
+_DEFAULT_OF_DOCOPT = re.compile(r"\[default: ([^\[\]\n]*)\]", re.IGNORECASE)
 
 
 def _parsed_by_docopt(run: Process, event: CallMade) -> object:
