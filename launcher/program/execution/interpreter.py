@@ -243,6 +243,8 @@ class ProgramRun(Process):
 
     def note_raised(self, node: ast.AST) -> None:
         """Keep that a program ends as a module is missing, by the test that decides about it."""
+        if not self.lacking:
+            return
         outers = (each.test for each in ancestors(place_of(node)) if isinstance(each, ast.If))
         test = node.test if isinstance(node, ast.Assert) else next(outers, None)
         names = (

@@ -14,13 +14,16 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping
 from functools import cache
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from packaging.version import Version
 
 from launcher.facts import read_data_file
 from launcher.frozen import frozen
 from launcher.planning.images import image_release
+
+if TYPE_CHECKING:
+    from launcher.source.requirements_file import RequirementsFile
 
 
 @frozen
@@ -66,6 +69,38 @@ def modules_brought(package: str) -> frozenset[str] | None:
     if brought is not None:
         return modules_of([package, *brought])
     return modules_of([package]) if package in _in_images() else None
+
+
+def modules_of_requirements(wanted: RequirementsFile | None) -> frozenset[str] | None:
+    """What can be imported by the requirements; None where one of them may bring what is not known here.
+
+    Such are extras, addresses, packages of the source itself and those that the table does not have.
+    """
+    if wanted is None:
+        return frozenset()
+    if wanted.fetched or wanted.unusable:
+        return None
+    modules = set[str]()
+    for each in wanted.packages:
+        said = each.requirement
+        brought = None
+        if said is not None and not said.extras and said.url is None:
+            from packaging.utils import canonicalize_name
+
+            brought = modules_brought(canonicalize_name(said.name))
+        if brought is None:
+            return None
+        modules |= brought
+    return frozenset(modules)
+
+
+def may_be_built(wanted: RequirementsFile | None) -> bool:
+    """Whether the requirements may bring a module that is on no index: by an address, or from the source."""
+    if wanted is None:
+        return False
+    return bool(wanted.fetched) or any(
+        each.requirement is None or each.requirement.url is not None for each in wanted.packages
+    )
 
 
 def first_wheel(package: str, python: str) -> str | None:

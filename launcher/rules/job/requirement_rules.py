@@ -32,7 +32,8 @@ from launcher.rules.job.image_packages import (
     ImagePackages,
     first_wheel,
     image_packages,
-    modules_brought,
+    may_be_built,
+    modules_of_requirements,
     package_behind,
     package_of,
     unfit_package,
@@ -66,8 +67,7 @@ def own_modules_are_packed(subject: JobSubject) -> Iterator[Finding]:
         return
     if any(word in file.text for word in ("sys.modules", "__path__", "addsitedir") for file in program.files):
         return
-    started_in = (source.folder, source.folder / posixpath.dirname(source.entry_point_name))
-    outside = [folders_added_outside(file, started_in, source.folder) for file in program.files]
+    outside = [_folders_added(source, file) for file in program.files]
     added = [folder for each in outside for folder in each or ()]
     seen, packed = set[str](), {each.name for each in source.files}
     for file, node, module in sure_imports(program):
@@ -87,6 +87,12 @@ def own_modules_are_packed(subject: JobSubject) -> Iterator[Finding]:
                 location=file.location(node),
                 subject=module,
             )
+
+
+def _folders_added(source: SourceTree, file: FileIndex) -> list[Path] | None:
+    """The folders outside of the source that a file adds to `sys.path`; None where nobody can tell."""
+    started_in = (source.folder, source.folder / posixpath.dirname(source.entry_point_name))
+    return folders_added_outside(file, started_in, source.folder)
 
 
 _QUIETLY_THERE = re.compile(
@@ -118,10 +124,9 @@ def imports_are_installed(subject: JobSubject) -> Iterator[Finding]:
     imported = {program.entry, *(file for file, _, _ in sure_imports(program))}
     if any(re.search(r"sys\.modules|\bpip\b", file.text) for file in imported):
         return
-    started_in = (source.folder, source.folder / posixpath.dirname(source.entry_point_name))
-    if any(folders_added_outside(file, started_in, source.folder) != [] for file in imported):
+    if any(_folders_added(source, file) != [] for file in imported):
         return
-    brought = _modules_of_requirements(subject)
+    brought = modules_of_requirements(source.requirements)
     present = (image.modules if image is not None else frozenset()) | (brought or frozenset())
     not_known: dict[str, Location] = {}
     for top, (file, node, shown) in _imports_from_elsewhere(subject, program).items():
@@ -130,9 +135,13 @@ def imports_are_installed(subject: JobSubject) -> Iterator[Finding]:
             continue
         if image is not None and brought is not None and package is not None:
             yield _missing_package(subject, package, shown, file.location(node), image)
-        elif image is not None and _is_known_to_be_missing(subject, top, brought):
+        elif image is not None and top in ON_NO_INDEX and not may_be_built(source.requirements):
             yield _missing_module(subject, shown, file.location(node))
-        elif not _QUIETLY_THERE.fullmatch(top):
+        elif _QUIETLY_THERE.fullmatch(top):
+            continue
+        elif image is not None and brought is not None and top not in ON_NO_INDEX:
+            yield _missing_module(subject, shown, file.location(node))
+        else:
             not_known.setdefault(top, file.location(node))
     if not_known:
         yield _packages_to_look_at(subject, not_known)
@@ -157,29 +166,6 @@ _PLAIN_IMAGES = frozenset({"pytorch", "pytorch-training", "tensorflow-training"}
 
 def _processor(subject: JobSubject) -> str | None:
     return None if subject.facts is None else "gpu" if subject.facts.has_gpus else "cpu"
-
-
-def _modules_of_requirements(subject: JobSubject) -> frozenset[str] | None:
-    """What can be imported by the requirements; None where one of them may bring what is not known here.
-
-    Such are extras, addresses, packages of the source itself and those that the table does not have.
-    """
-    wanted, modules = subject.source.requirements, set[str]()
-    if wanted is None:
-        return frozenset()
-    if wanted.fetched or wanted.unusable:
-        return None
-    for each in wanted.packages:
-        said = each.requirement
-        brought = None
-        if said is not None and not said.extras and said.url is None:
-            from packaging.utils import canonicalize_name
-
-            brought = modules_brought(canonicalize_name(said.name))
-        if brought is None:
-            return None
-        modules |= brought
-    return frozenset(modules)
 
 
 def _imports_from_elsewhere(
@@ -223,9 +209,7 @@ def _missing_package(
     by = f" (by what that of {image.shown_by} holds)" if image.shown_by else ""
     finding = training_script.REQUIREMENT_MISSING.finding(
         Stage.SPEC,
-        f"{posixpath.basename(location.file)} imports {shown}: neither the image{by} nor "
-        + (f"what {listed} installs" if wanted is not None else "the source folder")
-        + " has it, and the script would end with 'No module named' on every host",
+        _neither_has(subject, shown, location, listed, by),
         remedy=f"Add the line {package} to {listed} in the source folder (`launch check --fix` does)."
         if listed != NO_REQUIREMENTS
         else f"Take `requirements: {NO_REQUIREMENTS}` out, and write {package} into {DEFAULT_REQUIREMENTS}.",
@@ -240,14 +224,13 @@ def _missing_package(
     return replace(finding, fix=Fix(True, (Edit(str(source.folder / listed), len(text), len(text), line),)))
 
 
-def _is_known_to_be_missing(subject: JobSubject, top: str, brought: frozenset[str] | None) -> bool:
-    """Whether nothing that is installed can bring a module that is in no package which is known."""
-    wanted = subject.source.requirements
-    lines = [] if wanted is None else wanted.packages
-    own = any(each.requirement is None or each.requirement.url for each in lines)
-    if top in ON_NO_INDEX:
-        return not own and not (wanted is not None and wanted.fetched)
-    return brought is not None and not _QUIETLY_THERE.fullmatch(top)
+def _neither_has(subject: JobSubject, shown: str, location: Location, listed: str, by: str = "") -> str:
+    """What is said of a module that is in none of the places; `by` says by what the image is known."""
+    brought = "the source folder" if subject.source.requirements is None else f"what {listed} installs"
+    return (
+        f"{posixpath.basename(location.file)} imports {shown}: neither the image{by} nor {brought} has it, "
+        "and the script would end with 'No module named' on every host"
+    )
 
 
 def _missing_module(subject: JobSubject, shown: str, location: Location) -> Finding:
@@ -256,9 +239,7 @@ def _missing_module(subject: JobSubject, shown: str, location: Location) -> Find
     listed = wanted.file if wanted is not None else DEFAULT_REQUIREMENTS
     return training_script.REQUIREMENT_MISSING.finding(
         Stage.SPEC,
-        f"{posixpath.basename(location.file)} imports {shown}: neither the image nor "
-        + (f"what {listed} installs" if wanted is not None else "the source folder")
-        + " has it, and the script would end with 'No module named' on every host",
+        _neither_has(subject, shown, location, listed),
         remedy=f"Write what brings it into {listed} in the source folder: a package, an address or a folder "
         f"with a setup.py (`./{shown.partition('.')[0]}`), which is then built on every host.",
         severity=Severity.WARNING,

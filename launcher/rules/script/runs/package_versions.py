@@ -17,8 +17,10 @@ from launcher.rules.job.image_packages import (
     ImagePackages,
     first_wheel,
     image_packages,
+    may_be_built,
     modules_brought,
     modules_of,
+    modules_of_requirements,
 )
 from launcher.rules.script.findings import ScriptSubject
 from launcher.source.archive import read_first_bytes
@@ -84,26 +86,13 @@ class PackageVersions:
         if self._image is None or module in self._image.modules or module in sys.stdlib_module_names:
             return False
         if module in ON_NO_INDEX:
-            lines = [] if self._requirements is None else self._requirements.packages
-            return all(each.requirement is not None and not each.requirement.url for each in lines)
+            return not may_be_built(self._requirements)
         return self._brought is not None and module not in self._brought
 
     @cached_property
     def _brought(self) -> frozenset[str] | None:
         """The modules that the requirements bring; None where nobody can tell of one of them."""
-        wanted = self._requirements
-        if wanted is None:
-            return frozenset()
-        if wanted.fetched or wanted.unusable:
-            return None
-        found = set[str]()
-        for each in wanted.packages:
-            said = each.requirement
-            brought = None if said is None or said.url or said.extras else modules_brought(_plain(said.name))
-            if said is None or brought is None:
-                return None
-            found |= brought | modules_of([_plain(said.name)])
-        return frozenset(found)
+        return modules_of_requirements(self._requirements)
 
     @cached_property
     def of_image(self) -> dict[str, str]:
