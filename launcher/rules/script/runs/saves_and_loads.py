@@ -26,6 +26,7 @@ from launcher.program.execution.objects import (
 from launcher.program.execution.process import CODE_FOLDER
 from launcher.program.execution.ranks import STARTING, RankRun, words_of_own
 from launcher.program.index import file_of, last_name
+from launcher.program.surroundings.channels import CHANNEL_FOLDERS
 from launcher.program.surroundings.options import options_in_words
 from launcher.program.surroundings.saves import OF_STATES, SAVED_TO, SAVERS, is_a_cache
 from launcher.rules.script.configuration_files import ConfigurationFiles
@@ -38,7 +39,7 @@ from launcher.rules.script.runs.rank_runs import (
     settings_of,
     tests_before,
 )
-from launcher.rules.script.starts.job_run import JobRun, may_run
+from launcher.rules.script.starts.job_run import JobRun, failing_tests, may_run
 from launcher.rules.script.states.kept_folders import (
     OUTPUT_FOLDER,
     is_deleted,
@@ -64,6 +65,14 @@ _PLACES = {
 }
 """What saves the state of a training when it is called, and which argument says where."""
 _PICKLERS = dict.fromkeys(("pickle.dump", "dill.dump", "cloudpickle.dump"), ("file", 1))
+_READERS = {
+    "torch.load": ("f", 0),
+    "pickle.load": ("file", 0),
+    "joblib.load": ("filename", 0),
+    "safetensors.torch.load_file": ("filename", 0),
+}
+"""What reads a file that may hold a state, and which argument says which."""
+_READERS_OF_STATES = ("torch.load", "timm.models.resume_checkpoint", "timm.models.helpers.resume_checkpoint")
 _MODULE = re.compile(r"torch\.(nn|optim)\.[\w.]+\(\)(\.\w+\(\))*$")
 _KEPT_BY_TRACKERS = ("log_artifact", "log_artifacts", "log_model")
 """What brings a file to the records of a run, from where a restart does not take it."""
@@ -75,7 +84,7 @@ _MODELS = re.compile(r"model|net|backbone|encoder|decoder|generator|discriminato
 _PROGRESS = re.compile(r"epoch|step|iter|optim|sched|scaler|best", re.IGNORECASE)
 """The objects and entries of a checkpoint beside the weights."""
 _RESTORING = re.compile(
-    r"(?<!data)(?<!up)load(?!er)|resum|restor|restart|recover|checkpoint|ckpt|pretrain", re.IGNORECASE
+    r"(?<!data)(?<!up)load(?!er|_state_dict)|resum|restor|restart|recover|checkpoint|ckpt|pretrain", re.IGNORECASE
 )
 """What functions are called of which nobody knows whether they load a state."""
 _OTHER_LOADS = (
@@ -272,7 +281,9 @@ def restarts_come_to_a_load(runs: RankRuns) -> Iterator[Finding]:
     loads = [each for run in runs.runs for each in run.events if _may_load(each)]
     files = [each for each in loads if each.name == "torch.load"]
     is_new = bool(files) and all(OWN in str(text_of_path(each.argument("f", 0))) for each in files)
-    loads = [] if is_new else loads
+    others = [] if is_new else _reads_of_other_files(runs, loads)
+    restored = others if any(each not in others for each in loads) else []
+    loads = [] if is_new or others else loads
     if runs.may_call(_RESTORING, _OTHER_LOADS) or not all(map(_loads_weights, loads)):
         return
     if any(_is_passed_on(each, loads) for run in runs.runs for each in run.events):
@@ -283,6 +294,9 @@ def restarts_come_to_a_load(runs: RankRuns) -> Iterator[Finding]:
         f"what is loaded lies in a folder of this start's own, by the time or a random number in its name: "
         f"{FROM_THE_BEGINNING}"
         if is_new
+        else f"`{shown_path(_path_read(restored[0]) or '')}`, which is loaded, is no file that this program saves: "
+        f"{FROM_THE_BEGINNING}"
+        if restored
         else f"no rank loads more than weights in this job: {WITH_WEIGHTS_ALONE}"
         if loads
         else f"no rank comes to anything in this job that loads a checkpoint: {FROM_THE_BEGINNING}"
@@ -296,12 +310,50 @@ def restarts_come_to_a_load(runs: RankRuns) -> Iterator[Finding]:
         return
     idle = _idle_loads(runs)
     related = [
-        *(related_at(each.node, "loaded here") for each in (files if is_new else loads)[:1]),
+        *(related_at(each.node, "loaded here") for each in (files if is_new else restored or loads)[:1]),
         *(related_at(each, "not come to here") for each in idle[:2]),
         *(one for each in idle[:1] for one in runs.tests_against(each)),
     ]
     saved = [each.node for each in runs.first.calls(*SAVERS)]
-    yield nothing_resumed(runs.subject, trained.node, lacking, related, saved)
+    failing = (failing_tests(runs.program, runs.first.truths.get, each) for each in idle)
+    tests = [] if is_new or restored else [test for found in failing for _, test in found]
+    yield nothing_resumed(runs.subject, trained.node, lacking, related, saved, tests)
+
+
+def _reads_of_other_files(runs: RankRuns, loads: list[CallMade]) -> list[CallMade]:
+    """The reads of files, where all that a program loads comes from folders to which it saves no state:
+    data, and what others have trained; else none."""
+    reads = [each for each in loads if each.name in _READERS]
+    if any(each not in reads and not each.name.endswith(".load_state_dict") for each in loads):
+        return []
+    saves = [(event, path) for run in runs.runs for event, path in _saves(run, _PLACES)]
+    saved = [path for event, path in saves if not _is_of_data(runs, event)]
+    copies = (each for run in runs.runs for each in run.events if _COPIERS.fullmatch(each.name))
+    saved += [text_of_path(each.argument("dst", 1)) for each in copies]
+    saved += [None for each in runs.calls(*STARTING) if words_of_own(runs.program, each) is None]
+
+    def is_other(read: CallMade) -> bool:
+        path = _path_read(read)
+        if path is None or is_in(path, CHANNEL_FOLDERS):
+            return path is not None
+        return bool(saved) and not any(each is None or _may_be_in_one_folder(path, each) for each in saved)
+
+    return reads if all(map(is_other, reads)) else []
+
+
+def _path_read(read: CallMade) -> str | None:
+    return text_of_path(read.argument(*_READERS[read.name]))
+
+
+def _may_be_in_one_folder(one: str, other: str) -> bool:
+    """Whether two files may lie in one folder, as far as their paths are known."""
+    beginnings = []
+    for path in (one, other):
+        whole = posixpath.normpath(posixpath.join(CODE_FOLDER, path))
+        known = known_beginning(whole)
+        beginnings.append((f"{posixpath.dirname(known)}/", known == whole))
+    (short, is_whole), (longer, _) = sorted(beginnings, key=lambda each: len(each[0]))
+    return short == longer if is_whole else longer.startswith(short)
 
 
 def _keys_of_states(runs: RankRuns) -> set[str]:
@@ -318,8 +370,13 @@ def _keys_of_states(runs: RankRuns) -> set[str]:
 def _idle_loads(runs: RankRuns) -> list[ast.Call]:
     """The calls that read files of torch's and to which no rank comes."""
     made = {each.node for run in runs.runs for each in run.events}
-    calls = (call for file in runs.program.files for call in file.calls_of.get("load", ()))
-    return [each for each in calls if each not in made and runs.program.qualified(each.func) == "torch.load"]
+    names = {each.rpartition(".")[2] for each in _READERS_OF_STATES}
+    calls = (call for file in runs.program.files for name in names for call in file.calls_of.get(name, ()))
+    return [
+        each
+        for each in calls
+        if each not in made and runs.program.qualified(each.func) in _READERS_OF_STATES
+    ]
 
 
 def _loads_weights(event: CallMade) -> bool:
@@ -353,7 +410,9 @@ def _may_load(event: CallMade) -> bool:
     if not _LOADING.fullmatch(last) or event.name.startswith(_OTHER_LOADS) or _OTHER_THINGS.search(last):
         return False
     source = getattr(event.args[0], "name", "") if event.args else ""
-    return not (source.endswith("state_dict()") or _PRETRAINED.match(source))
+    written = event.node.args[0] if event.node.args else None
+    is_of_memory = isinstance(written, ast.Call) and last_name(written.func) == "state_dict"
+    return not (is_of_memory or source.endswith("state_dict()") or _PRETRAINED.match(source))
 
 
 @finds(Stage.SCRIPT, checkpoints.RANKS_WRITE_SAME_FILE)

@@ -444,8 +444,8 @@ def failing_tests(
             if isinstance(each, ast.If) and isinstance(each.body[-1], ast.Return) and truth(each.test):
                 return [(call, each.test)]
         if isinstance(outer, ast.FunctionDef):
-            sites = program.evaluation.callers.call_sites(outer) if deepest else None
-            within = (failing_tests(program, truth, site.call, deepest - 1) for site in sites or ())
+            sites = program.evaluation.callers.possible_sites(outer) if deepest else []
+            within = (failing_tests(program, truth, site.call, deepest - 1) for site in sites)
             return [each for one in within for each in one]
         inner = outer
     return []

@@ -68,6 +68,9 @@ _LENGTHS = re.compile(
     r"(max|min|num|n|total|save|eval|val|test|log|warmup|print|every)_|\w+_(interval|freq|every)$"
 )
 """What keys begin or end with that say how long a run is, or how often it does something."""
+_OF_RESUMING = re.compile(r"resum|continu|restart|restor", re.IGNORECASE)
+_OF_USES = re.compile(r"eval|test|valid|infer|predict|sampl|demo|distill|teacher|warm|tune", re.IGNORECASE)
+"""What tests name that ask whether a run goes on, and whether a model is only used or begins with others' weights."""
 _TRAINERS = re.compile(
     r"(transformers|trl|sentence_transformers|setfit)\.\w*Trainer\.train|lightning\.\w+\.Trainer\.fit"
 )
@@ -131,7 +134,7 @@ def what_restarts_loads_a_checkpoint(subject: ScriptSubject) -> Iterator[Finding
         *(related_at(each, "loaded here") for each in loads.weights[:2]),
         *(related_at(each, "not come to here") for each in ([] if loads.held else loads.idle[:2])),
     ]
-    yield nothing_resumed(subject, first, _lack_of(loads), related, saved)
+    yield nothing_resumed(subject, first, _lack_of(loads), related, saved, loads.tests)
 
 
 def nothing_resumed(
@@ -140,9 +143,11 @@ def nothing_resumed(
     lacking: str,
     related: Sequence[Related],
     saved: Sequence[ast.Call],
+    tests: Sequence[ast.expr],
 ) -> Finding:
-    """A training that would begin again after an interruption, at the loop that would go on: what is lacking,
-    what is `related` to that, and where states are saved. Its job keeps checkpoints."""
+    """A training that would begin again after an interruption: what is lacking, what is `related` to that,
+    and where states are saved. Its job keeps checkpoints. It is found at the test that keeps a load from
+    running, of `tests`, else at the loop that would go on."""
     job, planned = subject.job, subject.plan.checkpoints
     assert planned is not None
     why = (
@@ -151,15 +156,19 @@ def nothing_resumed(
         else f"`max_retries: {job.limits.max_retries}` starts again"
     )
     epochs = next(_epochs_around(subject.program, trained), None)
+    loop = trained if epochs is None else epochs
+    asking = [each for each in tests if not _OF_USES.search(ast.unparse(each))]
+    test = min(asking, key=lambda each: not _OF_RESUMING.search(ast.unparse(each)), default=None)
     return finding_at(
         checkpoints.NOTHING_TO_RESUME_FROM,
-        trained if epochs is None else epochs,
+        loop if test is None else test,
         f"{why}, and {lacking}",
         remedy=f"Load the newest checkpoint of {planned.local_path} at the start, with the states of model, "
         "optimizer and scheduler.",
         related=[
             *related,
             *(related_at(each, "saved here") for each in saved[:2]),
+            *(() if test is None else (related_at(loop, "trained here"),)),
             *(() if epochs is None else (related_at(trained, "trained here"),)),
         ],
     )
@@ -194,11 +203,12 @@ class _HeldLoad:
 @frozen
 class _Loads:
     """What loads states in a program, where nothing resumes: weights and no more, what waits for an option,
-    and whether there is anything that this job does not come to."""
+    what this job does not come to, and the tests that keep that from running."""
 
     weights: list[ast.Call]
     held: list[_HeldLoad]
     idle: list[ast.Call]
+    tests: list[ast.expr]
 
 
 def _lack_of(loads: _Loads) -> str:
@@ -253,16 +263,15 @@ def _loads(subject: ScriptSubject) -> _Loads | None:
     whole = [
         each for each in idle if not _loads_weights_alone(program, each, (last_name(each.func) or "").lower())
     ]
-    waiting: list[tuple[ast.expr, ast.expr]] = []
-    waiting += [
+    failing = [
         each
         for call in whole or ([] if weights else idle)
         for each in failing_tests(program, run.truth, call)
     ]
-    waiting += [(each, each) for each in asking]
+    waiting: list[tuple[ast.expr, ast.expr]] = [*failing, *((each, each) for each in asking)]
     held = [one for place, test in waiting for one in _waits_for(run, place, test)]
     alone = {each.name: each for each in reversed(held) if each.is_option is held[0].is_option}
-    return _Loads(weights, [*alone.values()][::-1][:2], idle)
+    return _Loads(weights, [*alone.values()][::-1][:2], idle, [test for _, test in failing])
 
 
 def _asked(program: Program, call: ast.Call, name: str) -> list[ast.expr]:
