@@ -5,14 +5,25 @@ from __future__ import annotations
 import ast
 import posixpath
 import re
-from collections.abc import Iterator
-from pathlib import Path
+from collections.abc import Iterable, Iterator
+from dataclasses import replace
+from pathlib import Path, PurePosixPath
 
 from launcher.failure_modes import data, training_script
 from launcher.failure_modes.model import Finding, Severity, Stage
 from launcher.failure_modes.registry import finds
-from launcher.program.execution.objects import OPEN, OWN, CallMade, OpenedFile, is_known, known_beginning
+from launcher.program.execution.objects import (
+    OPEN,
+    OWN,
+    CallMade,
+    Object,
+    OpenedFile,
+    Symbol,
+    is_known,
+    known_beginning,
+)
 from launcher.program.execution.process import CODE_FOLDER
+from launcher.program.execution.ranks import RankRun
 from launcher.program.index import last_name, parent_of
 from launcher.rules.script.configuration_files import ConfigurationFiles
 from launcher.rules.script.findings import finding_at, related_at
@@ -24,7 +35,7 @@ from launcher.rules.script.runs.rank_runs import (
     is_come_to_later,
     settings_of,
 )
-from launcher.rules.script.runs.saves_and_loads import is_in, shown_path, text_of_path
+from launcher.rules.script.runs.saves_and_loads import is_in, names_of_folder, shown_path, text_of_path
 from launcher.rules.script.runs.shared_files import MADE_BY_SERVICE, MAKERS
 
 _READERS = {
@@ -52,6 +63,8 @@ _READERS = {
     "scipy.io.wavfile.read": ("filename", 0),
 }
 """What reads a file or folder, and raises where it is not there."""
+_LISTINGS = ("os.walk", "glob.glob", "glob.iglob")
+"""What lists files, and lists none where the folder is not there."""
 _WRITERS = {"numpy.save": ("file", 0), "numpy.savez": ("file", 0), "numpy.savetxt": ("fname", 0)}
 """What writes a file, and raises where its folder is not there. Of states it is said that they are lost."""
 _LOADERS = ("torch.utils.data.DataLoader", "torchvision.datasets.ImageFolder", "datasets.load_dataset")
@@ -128,7 +141,7 @@ def files_are_there(runs: RankRuns) -> Iterator[Finding]:
             f"`{_shown(there)}` is neither in the source folder nor in a channel (the job has "
             f"{channels or 'none'}): every rank ends here, as it is not there",
             remedy=_OF_HYDRA if OWN in there else "Read it from a channel, or put it into the source folder.",
-            related=settings_of(first, [event.node]),
+            related=[*names_of_folder(runs, first, event.node, path)[:1], *settings_of(first, [event.node])],
         )
 
 
@@ -208,22 +221,66 @@ def channels_are_named(runs: RankRuns) -> Iterator[Finding]:
     if next(files_are_there(runs), None) is not None:
         return  # It has been said of what is read in place of the channel.
     files = runs.program.analysis(ConfigurationFiles)
-    given = map(str, (*first.world.words, *job.hyperparameters.values(), *job.environment.values()))
+    given = list(map(str, (*first.world.words, *job.hyperparameters.values(), *job.environment.values())))
     read = (text for name in first.documents for text, _ in files.texts_of(name))
     written = (text for file in runs.program.files for _, text in file.texts())
     modules = (each.module or "" for file in runs.program.files for each in file.imports)
     if any(map(_OF_CHANNELS.search, (*given, *read, *files.texts(), *written, *modules))):
         return
     loaders = [*first.calls(*_LOADERS), *first.calls(*TRAINING)]
+    found: tuple[CallMade, str | None] = next(_reads_of_data(runs, first), (loaders[0], None))
+    event, path = found
+    is_given = path is None or any(is_in(path, each) for each in given)
+    named = [] if is_given else names_of_folder(runs, first, event.node, str(path))[:1]
     names = " and ".join(f"`{each}`" for each in sorted(job.inputs))
-    yield finding_at(
+    where = "elsewhere" if path is None else f"`{shown_path(posixpath.normpath(path))}`"
+    finding = finding_at(
         data.CHANNELS_DIFFER,
-        loaders[0].node,
+        event.node,
         f"nothing in this job names the folder of {names}: every host downloads it, and the program reads "
-        "its data from elsewhere",
+        f"its data from {where}",
         severity=Severity.WARNING,
+        related=[related_at(event.node, "read here")] if named else [],
         remedy=f"Give the program /opt/ml/input/data/{min(job.inputs)} as the folder of its data.",
     )
+    yield replace(finding, location=named[0].location) if named else finding
+
+
+def _reads_of_data(runs: RankRuns, run: RankRun) -> Iterator[tuple[CallMade, str]]:
+    """What a rank reads that may be its data, and from where: what lies beside the code or is made by the
+    program is something else. First what it opens or lists, then the folders that its datasets have."""
+    made = {path for each in run.events if each.name in MAKERS for path in _paths_touched(each)}
+    found: list[tuple[CallMade, object]] = []
+    for event in (*run.events, *run.sampling):
+        if event.name.startswith("torchvision.datasets.") or event.name in _LISTINGS:
+            found.append((event, next(iter((*event.args, *event.keywords.values())), None)))
+        elif event.name in _READERS and event.name not in ("torch.load", "builtins.open"):
+            found.append((event, event.argument(*_READERS[event.name])))
+        elif event.name == "builtins.open" and str(event.args[1]).startswith("r"):
+            found.append((event, event.argument("file", 0)))
+    for event in run.calls("torch.utils.data.DataLoader"):
+        found += [(event, each) for each in _folders_of(event.argument("dataset", 0))]
+    for event, given in found:
+        path = text_of_path(given)
+        there = path and _needed_path(path, event.folder)
+        if not path or not there or _CONFIGURATION.search(path) or there.startswith("/proc"):
+            continue
+        is_of_code = is_in(there, CODE_FOLDER) and _is_there(runs, there)
+        if not is_of_code and not any(is_in(there, each) for each in made):
+            yield event, path
+
+
+def _folders_of(dataset: object, deepest: int = 3) -> Iterator[str]:
+    """The paths that a dataset keeps, or one that it is made of: what has a slash in it."""
+    kept: Iterable[object] = ()
+    if isinstance(dataset, Symbol) and dataset.made_by is not None:
+        kept = (*dataset.made_by.args, *dataset.made_by.keywords.values())
+    elif isinstance(dataset, Object):
+        kept = dataset.attributes.values()
+        yield from (str(each) for each in kept if isinstance(each, str | PurePosixPath) and "/" in str(each))
+    elif isinstance(dataset, list):
+        kept = dataset[:1]
+    yield from (text for each in kept if deepest for text in _folders_of(each, deepest - 1))
 
 
 @finds(Stage.SCRIPT, training_script.SCRIPT_RAISED)

@@ -84,7 +84,8 @@ _MODELS = re.compile(r"model|net|backbone|encoder|decoder|generator|discriminato
 _PROGRESS = re.compile(r"epoch|step|iter|optim|sched|scaler|best", re.IGNORECASE)
 """The objects and entries of a checkpoint beside the weights."""
 _RESTORING = re.compile(
-    r"(?<!data)(?<!up)load(?!er|_state_dict)|resum|restor|restart|recover|checkpoint|ckpt|pretrain", re.IGNORECASE
+    r"(?<!data)(?<!up)load(?!er|_state_dict)|resum|restor|restart|recover|checkpoint|ckpt|pretrain",
+    re.IGNORECASE,
 )
 """What functions are called of which nobody knows whether they load a state."""
 _OTHER_LOADS = (
@@ -175,9 +176,10 @@ def states_are_saved_where_they_are_kept(runs: RankRuns) -> Iterator[Finding]:
     others += len(tracked)
     severity = Severity.WARNING if others else None
     for (node, (run, path)), *more in _by_folder(first.items(), lambda each: each[1][1]):
-        related = _names_of_folder(runs, run, node, path)[:1]
+        related = names_of_folder(runs, run, node, path)[:1]
+        related += [related_at(each, "called here") for each in _call_from_elsewhere(run, node)]
         related += [related_at(each, "saved to the same folder here") for each, _ in more]
-        yield lost_state(subject, node, shown_path(path), severity, related)
+        yield lost_state(subject, _call_with_path(run, node), shown_path(path), severity, related)
 
 
 _Saved = TypeVar("_Saved")
@@ -191,6 +193,22 @@ def _by_folder(saved: Iterable[_Saved], path_of: Callable[[_Saved], str]) -> lis
     return list(found.values())
 
 
+def _call_with_path(run: RankRun, save: ast.Call) -> ast.Call:
+    """The call at which a path is written: that of the function around `torch.save(*args)`."""
+    if not any(isinstance(each, ast.Starred) for each in save.args):
+        return save
+    event = next(each for each in run.events if each.node is save)
+    return event.callers[-1] if event.callers else save
+
+
+def _call_from_elsewhere(run: RankRun, save: ast.Call) -> Iterator[ast.Call]:
+    """The call that comes to a save in a function of another file, `save_on_master(state, path)`: the nearest
+    one that is not in the file of the save."""
+    event = next(each for each in run.events if each.node is save)
+    others = [each for each in event.callers if file_of(each) is not file_of(save)]
+    yield from others[-1:]
+
+
 def _moves_to_lost_folder(runs: RankRuns, call: ast.Call, kept: tuple[str, ...]) -> bool:
     """Whether a call only copies or moves files to a folder that is deleted with the host as well."""
     events = [each for run in runs.runs for each in run.events if each.node is call]
@@ -198,10 +216,10 @@ def _moves_to_lost_folder(runs: RankRuns, call: ast.Call, kept: tuple[str, ...])
     return len(into) == len(events) > 0 and all(each is not None and _is_lost(each, kept) for each in into)
 
 
-def _names_of_folder(runs: RankRuns, run: RankRun, save: ast.Call, path: str) -> list[Related]:
-    """Where the text stands with which a path begins: an entry of a configuration file, the default of an
-    option, a constant. The longest text first."""
-    own = {id(each) for each in ast.walk(save)}
+def names_of_folder(runs: RankRuns, run: RankRun, call: ast.Call, path: str) -> list[Related]:
+    """Where the text stands with which the path begins that a call is given: an entry of a configuration
+    file, the default of an option, a constant. The longest text first."""
+    own = {id(each) for each in ast.walk(call)}
     files = runs.program.analysis(ConfigurationFiles)
     named = [(text, place) for name in run.documents for text, place in files.texts_of(name)]
     named += [
@@ -294,7 +312,7 @@ def restarts_come_to_a_load(runs: RankRuns) -> Iterator[Finding]:
         f"what is loaded lies in a folder of this start's own, by the time or a random number in its name: "
         f"{FROM_THE_BEGINNING}"
         if is_new
-        else f"`{shown_path(_path_read(restored[0]) or '')}`, which is loaded, is no file that this program saves: "
+        else f"`{shown_path(_path_read(restored[0]) or '')}`, which is loaded, is not saved by this program: "
         f"{FROM_THE_BEGINNING}"
         if restored
         else f"no rank loads more than weights in this job: {WITH_WEIGHTS_ALONE}"
@@ -373,9 +391,7 @@ def _idle_loads(runs: RankRuns) -> list[ast.Call]:
     names = {each.rpartition(".")[2] for each in _READERS_OF_STATES}
     calls = (call for file in runs.program.files for name in names for call in file.calls_of.get(name, ()))
     return [
-        each
-        for each in calls
-        if each not in made and runs.program.qualified(each.func) in _READERS_OF_STATES
+        each for each in calls if each not in made and runs.program.qualified(each.func) in _READERS_OF_STATES
     ]
 
 

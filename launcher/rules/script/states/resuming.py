@@ -70,7 +70,7 @@ _LENGTHS = re.compile(
 """What keys begin or end with that say how long a run is, or how often it does something."""
 _OF_RESUMING = re.compile(r"resum|continu|restart|restor", re.IGNORECASE)
 _OF_USES = re.compile(r"eval|test|valid|infer|predict|sampl|demo|distill|teacher|warm|tune", re.IGNORECASE)
-"""What tests name that ask whether a run goes on, and whether a model is only used or begins with others' weights."""
+"""What tests name that ask whether a run goes on, and whether a model is used or gets others' weights."""
 _TRAINERS = re.compile(
     r"(transformers|trl|sentence_transformers|setfit)\.\w*Trainer\.train|lightning\.\w+\.Trainer\.fit"
 )
