@@ -33,6 +33,7 @@ from launcher.program.execution.objects import (
     Turns,
     bounded,
     is_known,
+    is_of_numpy,
     text_of,
     truth_of,
 )
@@ -232,7 +233,8 @@ class Expressions(ABC):
         combine = _CALCULATED.get(sign)
         if combine is None or not (numbers or (lists and sign in (ast.Add, ast.BitOr, ast.Sub, ast.BitAnd))):
             is_own = any(isinstance(each, Symbol) and each.is_own for each in (left, right))
-            return Symbol(is_own=is_own)
+            plain = all(isinstance(each, _NUMBERS) or is_of_numpy(each) for each in (left, right))
+            return Symbol("numpy.float64()" if plain else "", is_own=is_own)
         try:
             return combine(left, right)
         except (ArithmeticError, TypeError, ValueError):

@@ -18,7 +18,6 @@ from launcher.program.execution.objects import (
     BoundCall,
     Class,
     DottedEntries,
-    Environ,
     Function,
     FunctionLeft,
     Module,
@@ -38,6 +37,7 @@ from launcher.program.execution.objects import (
     Turns,
     bounded,
     is_known,
+    setter_of,
 )
 from launcher.program.execution.process import CODE_FOLDER, Packaged, Process
 from launcher.program.execution.python_functions import python_names
@@ -342,8 +342,8 @@ class ProgramRun(Process):
             if self.call_method(owner, "__setitem__", [key, value], node) is not NotImplemented:
                 return
             owner = owner.native
-        if isinstance(owner, Environ):
-            self.record("os.environ.__setitem__", (key, value), call_at(node))
+        if setter := setter_of(owner):
+            self.record(setter, (key, value), call_at(node))
         if (isinstance(owner, dict) and is_known(key)) or (
             isinstance(owner, list) and isinstance(key, int) and -len(owner) <= key < len(owner)
         ):
@@ -537,7 +537,7 @@ class ProgramRun(Process):
             "" if is_unknown else f"{function.name}()", event, function.owner, is_own=function.is_own
         )
 
-    def unset_variable(self, environ: Environ, key: Any, node: ast.AST) -> object:
+    def unset_variable(self, environ: Any, key: Any, node: ast.AST) -> object:
         """What a variable is that is read and that nobody is known to set; where it surely is not, that is
         kept."""
         if environ.holds(key) is not False:

@@ -362,6 +362,31 @@ def is_known(value: object) -> bool:
     return isinstance(value, SCALARS)
 
 
+SETTING_OF_GROUPS = "torch.optim.Optimizer.param_groups.__setitem__"
+
+
+def setter_of(owner: object) -> str:
+    """What stands among the calls where an item is set of the environment or of an optimizer's parameter
+    groups; nothing of others."""
+    if isinstance(owner, Environ):
+        return "os.environ.__setitem__"
+    is_group = isinstance(owner, Symbol) and owner.name.endswith(".param_groups[]")
+    return SETTING_OF_GROUPS if is_group else ""
+
+
+_OF_NUMPY = re.compile(
+    r"numpy\.(nan)?(mean|sum|max|min|amax|amin|median|std|var|prod|average|percentile|power|sqrt|exp|log|log10|cos|sin"
+    r"|clip|abs|round|float(16|32|64)|u?int(8|16|32|64)|array|asarray|linspace|arange|concatenate|zeros|ones|full"
+    r"|maximum|minimum|interp|dot|trace|ceil|floor|argmax|argmin|cumsum|repeat|hstack|append|logspace|square)\(\)"
+    r"(\[\]|\.(mean|sum|max|min|std)\(\))*"
+)
+
+
+def is_of_numpy(value: object) -> bool:
+    """Whether something is a number or an array of numpy's."""
+    return isinstance(value, Symbol) and _OF_NUMPY.fullmatch(value.name) is not None
+
+
 def text_of(value: object) -> str:
     """A value within a text: as Python writes it, or what stands for an open one."""
     if isinstance(value, Symbol):

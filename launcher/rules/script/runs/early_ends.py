@@ -10,19 +10,22 @@ from collections.abc import Iterator
 from launcher.failure_modes import training_script
 from launcher.failure_modes.model import Finding, Severity, Stage
 from launcher.failure_modes.registry import finds
+from launcher.frozen import frozen
 from launcher.program.execution.expressions import SLICED
 from launcher.program.execution.interpreter import MODULE_MISSING, READ_UNBOUND, READ_UNSET, UNMET
 from launcher.program.execution.objects import (
     OPEN,
     OWN,
+    SETTING_OF_GROUPS,
     CallMade,
     DottedEntries,
     Object,
     OpenDictionary,
     Raised,
     Symbol,
+    is_of_numpy,
 )
-from launcher.program.execution.ranks import removal_of
+from launcher.program.execution.ranks import RankRun, removal_of
 from launcher.program.execution.written_trees import place_of
 from launcher.program.index import ancestors
 from launcher.program.surroundings.saves import SAVERS
@@ -36,7 +39,7 @@ from launcher.rules.script.runs.rank_runs import (
     settings_of,
     tests_before,
 )
-from launcher.rules.script.runs.saves_and_loads import text_of_path
+from launcher.rules.script.runs.saves_and_loads import idle_loads, text_of_path
 
 _REFUSED: dict[str, list[tuple[str, str, int | str]]] = LIBRARY_TABLES["refused_arguments"]
 """By the name of a function: the package, the version since which, and what it no longer takes."""
@@ -369,6 +372,7 @@ _REFUSED_SINCE = (2, 6)
 """The version of torch. Source: its release notes."""
 _OF_THIS_TRAINING = re.compile(r"resum|last|latest|newest|auto|ckpt|checkpoint", re.IGNORECASE)
 """What the path of a checkpoint is called from which a training goes on."""
+_OF_RESUMING = re.compile(r"resum|restor|restart|last|latest|newest", re.IGNORECASE)
 _OF_WEIGHTS = re.compile(r"model|net|state_dict|weights", re.IGNORECASE)
 
 
@@ -393,24 +397,55 @@ def checkpoints_can_be_read_again(runs: RankRuns) -> Iterator[Finding]:
     since = ".".join(map(str, _REFUSED_SINCE))
     for save in (each for run in runs.runs[:1] for each in run.calls("torch.save")):
         states = save.argument("obj", 0)
-        held = _refused_part(states)
-        if held is None or not _is_read_again(runs.first.keys, states):
+        refused = _refused_part(states) or _refused_state_of_optimizer(runs.first, states)
+        load, is_idle = next(_loads_of_state(runs, save), (None, False))
+        if refused is None or load is None:
             continue
+        yield finding_at(
+            training_script.SCRIPT_RAISED,
+            load,
+            f"the checkpoint holds {refused.what}, which torch.load of torch {has} refuses, as weights_only "
+            f"is True by default since {since}: a run that goes on from it ends here",
+            severity=Severity.WARNING if is_idle else None,
+            remedy=f"Save {refused.plain}, or pass weights_only=False to load what a job of yours wrote.",
+            related=[
+                related_at(save.node, "saved here"),
+                *(related_at(each, "set here") for each in refused.places),
+            ],
+        )
+        return
+
+
+@frozen
+class _RefusedPart:
+    """What a checkpoint holds that is neither a tensor nor plain, what to save in its place, and where it is
+    set if that is elsewhere."""
+
+    what: str
+    plain: str
+    places: tuple[ast.Call, ...] = ()
+
+
+def _loads_of_state(runs: RankRuns, save: CallMade) -> Iterator[tuple[ast.Call, bool]]:
+    """The calls that may load what a call saves and do not say that they load all; those behind an option
+    that this job does not give last, for which it is True."""
+    assert runs.first is not None
+    if _is_read_again(runs.first.keys, save.argument("obj", 0)):
         for load in sorted(runs.first.calls("torch.load"), key=_is_of_another_model):
-            if "weights_only" in load.keywords or "pickle_module" in load.keywords or load.is_tried:
-                continue
-            if isinstance(load.keywords, OpenDictionary) or not _may_be_one_file(save, load):
-                continue
-            yield finding_at(
-                training_script.SCRIPT_RAISED,
-                load.node,
-                f"the checkpoint holds `{held}`, an object that torch.load of torch {has} refuses, as "
-                f"weights_only is True by default since {since}: a run that goes on from it ends here",
-                remedy=f"Save plain values (`vars({held})`), or pass weights_only=False to load what "
-                "a job of yours wrote.",
-                related=[related_at(save.node, "saved here")],
-            )
-            return
+            is_open = isinstance(load.keywords, OpenDictionary) or load.is_tried
+            if not is_open and not _says_what(load.node) and _may_be_one_file(save, load):
+                yield load.node, False
+    for idle in idle_loads(runs):
+        around = [*ancestors(idle)]
+        names = [each.name for each in around if isinstance(each, ast.FunctionDef)]
+        resumes = any(map(_OF_RESUMING.search, (ast.unparse(idle), *names)))
+        if resumes and not any(isinstance(each, ast.Try) for each in around) and not _says_what(idle):
+            yield idle, True
+
+
+def _says_what(load: ast.Call) -> bool:
+    """Whether a load is told, or may be, what it takes."""
+    return any(each.arg in (None, "weights_only", "pickle_module") for each in load.keywords)
 
 
 def _is_of_another_model(load: CallMade) -> bool:
@@ -418,16 +453,29 @@ def _is_of_another_model(load: CallMade) -> bool:
     return not _OF_THIS_TRAINING.search(ast.unparse(load.node))
 
 
-def _refused_part(states: object) -> str | None:
-    """The entry of a checkpoint, or of one within it, that is neither a tensor nor plain: a configuration."""
+def _refused_part(states: object) -> _RefusedPart | None:
+    """The entry of a checkpoint, or of one within it, that is a configuration, an object or numpy's."""
     if not isinstance(states, dict) or isinstance(states, DottedEntries):
         return None
     for key, value in states.items():
         if isinstance(value, DottedEntries | Object):
-            return str(key)
+            return _RefusedPart(f"`{key}`, an object", f"plain values (`vars({key})`)")
+        if is_of_numpy(value):
+            return _RefusedPart(f"`{key}`, a value of numpy's", f"a plain number (`float({key})`)")
         inner = _refused_part(value)
         if inner is not None:
             return inner
+    return None
+
+
+def _refused_state_of_optimizer(run: RankRun, states: object) -> _RefusedPart | None:
+    """The state of an optimizer with a learning rate of numpy's: `group["lr"] = schedule[step]`."""
+    keys = [str(key) for key in states if "optim" in str(key)] if isinstance(states, dict) else []
+    for event in run.calls(SETTING_OF_GROUPS):
+        key, value = event.args
+        if keys and is_of_numpy(value):
+            what = f"`{keys[0]}`, where `{key}` is a number of numpy's"
+            return _RefusedPart(what, f"a plain number: set `{key}` to `float(...)`", (event.node,))
     return None
 
 

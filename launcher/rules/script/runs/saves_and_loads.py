@@ -326,7 +326,7 @@ def restarts_come_to_a_load(runs: RankRuns) -> Iterator[Finding]:
     )
     if trained is None:
         return
-    idle = _idle_loads(runs)
+    idle = idle_loads(runs)
     related = [
         *(related_at(each.node, "loaded here") for each in (files if is_new else restored or loads)[:1]),
         *(related_at(each, "not come to here") for each in idle[:2]),
@@ -385,7 +385,7 @@ def _keys_of_states(runs: RankRuns) -> set[str]:
     return read & {key for each in states for key in each}
 
 
-def _idle_loads(runs: RankRuns) -> list[ast.Call]:
+def idle_loads(runs: RankRuns) -> list[ast.Call]:
     """The calls that read files of torch's and to which no rank comes."""
     made = {each.node for run in runs.runs for each in run.events}
     names = {each.rpartition(".")[2] for each in _READERS_OF_STATES}

@@ -420,11 +420,9 @@ def saves_go_where_they_are_kept(subject: ScriptSubject) -> Iterator[Finding]:
         begins = path_beginnings(subject, path)
         guessed = [each.is_guessed or each.text is None for each in begins]
         severity = _severity_of(call, others) or (Severity.WARNING if any(guessed) else None)
-        place = call
-        if any(
-            isinstance(each, ast.Starred) for each in call.args
-        ):  # `torch.save(*args)` says nothing of it.
-            place = next((each for each in ancestors(path) if isinstance(each, ast.Call)), call)
+        # What `torch.save(*args)` is given stands where its function is called.
+        givers = (parent_of(each) for each in call.args)
+        place = next((each for each in givers if isinstance(each, ast.Call)), call)
         yield lost_state(subject, place, ast.unparse(path), severity, _places_of_folder(call, begins))
 
 
