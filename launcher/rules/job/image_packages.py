@@ -5,8 +5,9 @@ SageMaker, by framework and full version: what all versions have in common, and 
 it on one kind of processor alone. `brings` are well-known ones that no image needs to have, each with what
 pip installs beside it that not every image has. `first_wheels` are the first versions with a wheel for each
 version of Python, of packages that are hard to build, and `unfit` those that newer torches do not run.
-`modules` are the names by which a package is imported,
-where they are others than its own. What is not in the table is not known, and no rule may judge by it.
+`repositories` are the packages that well-known addresses hold, and `modules` the names by which a package is
+imported, where they are others than its own. What is not in the table is not known, and no rule may judge by
+it.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ from launcher.frozen import frozen
 from launcher.planning.images import image_release
 
 if TYPE_CHECKING:
-    from launcher.source.requirements_file import RequirementsFile
+    from launcher.source.requirements_file import RequirementsFile, WantedPackage
 
 
 @frozen
@@ -38,8 +39,14 @@ class ImagePackages:
     shown_by: str = ""
 
 
-ON_NO_INDEX = frozenset({"apex", "amp_C", "knn_cuda", "pointnet2_ops", "MultiScaleDeformableAttention"})
-"""Modules that no package of PyPI brings: they are built of their own repositories."""
+ON_NO_INDEX = {
+    "apex": "apex",
+    "amp_C": "apex",
+    "knn_cuda": "knn",
+    "pointnet2_ops": "pointnet",
+    "MultiScaleDeformableAttention": "deform",
+}
+"""Modules that no package of PyPI brings, and a word of the addresses of which they are built."""
 
 
 def image_packages(framework: str, version: str, processor: str | None) -> ImagePackages | None:
@@ -74,7 +81,7 @@ def modules_brought(package: str) -> frozenset[str] | None:
 def modules_of_requirements(wanted: RequirementsFile | None) -> frozenset[str] | None:
     """What can be imported by the requirements; None where one of them may bring what is not known here.
 
-    Such are extras, addresses, packages of the source itself and those that the table does not have.
+    Such are extras, packages of the source itself, and what the table does not have.
     """
     if wanted is None:
         return frozenset()
@@ -84,7 +91,10 @@ def modules_of_requirements(wanted: RequirementsFile | None) -> frozenset[str] |
     for each in wanted.packages:
         said = each.requirement
         brought = None
-        if said is not None and not said.extras and said.url is None:
+        if _is_address(each):
+            package = _of_repository(each.text)
+            brought = None if package is None else modules_brought(package)
+        elif said is not None and not said.extras:
             from packaging.utils import canonicalize_name
 
             brought = modules_brought(canonicalize_name(said.name))
@@ -94,13 +104,25 @@ def modules_of_requirements(wanted: RequirementsFile | None) -> frozenset[str] |
     return frozenset(modules)
 
 
-def may_be_built(wanted: RequirementsFile | None) -> bool:
-    """Whether the requirements may bring a module that is on no index: by an address, or from the source."""
+def may_be_built(wanted: RequirementsFile | None, module: str) -> bool:
+    """Whether the requirements may bring a module that is on no index: by the address of its repository, or
+    from a folder of the source."""
     if wanted is None:
         return False
+    word = ON_NO_INDEX.get(module, module).lower()
     return bool(wanted.fetched) or any(
-        each.requirement is None or each.requirement.url is not None for each in wanted.packages
+        each.in_source or (_is_address(each) and word in each.text.lower()) for each in wanted.packages
     )
+
+
+def _is_address(wanted: WantedPackage) -> bool:
+    return wanted.requirement is None or wanted.requirement.url is not None
+
+
+def _of_repository(text: str) -> str | None:
+    """The package that the repository of an address holds, of those that the table knows."""
+    found = (name for path, name in _table()["repositories"].items() if path in text.lower())
+    return next(found, None)
 
 
 def first_wheel(package: str, python: str) -> str | None:
@@ -111,17 +133,28 @@ def first_wheel(package: str, python: str) -> str | None:
 
 @frozen
 class Unfit:
-    """A package that newer torches do not run: its versions before one or all, from which on, and why."""
+    """A package that newer torches, or what comes with them, do not run: its versions before one or all, from
+    which torch on, why, and where a program ends. `used_by` is what a program names that comes there, if that
+    is not every one that imports it, and `instead` what to ask for."""
 
     before: str | None
     torch: str
     why: str
+    ends: str = "where it is imported"
+    used_by: str = ""
+    instead: str | None = None
 
 
 def unfit_package(package: str) -> Unfit | None:
     """What is known of a package that fails with newer torches; None where nothing is."""
     found = _table()["unfit"].get(package)
     return None if found is None else Unfit(**found)
+
+
+def unfit_repository(text: str) -> Unfit | None:
+    """The same of the repository whose address a line gives."""
+    paths = (each for each in _table()["unfit"] if "/" in each and each in text.lower())
+    return next((unfit_package(each) for each in paths), None)
 
 
 def package_of(module: str) -> str | None:

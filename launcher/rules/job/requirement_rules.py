@@ -30,6 +30,7 @@ from launcher.program.texts import folders_added_outside
 from launcher.rules.job.image_packages import (
     ON_NO_INDEX,
     ImagePackages,
+    Unfit,
     first_wheel,
     image_packages,
     may_be_built,
@@ -37,6 +38,7 @@ from launcher.rules.job.image_packages import (
     package_behind,
     package_of,
     unfit_package,
+    unfit_repository,
 )
 from launcher.rules.job.subject import JobSubject
 from launcher.source.requirements_file import FileLine, WantedPackage
@@ -107,6 +109,18 @@ _QUIETLY_THERE = re.compile(
 packages or those of a requirement are not known."""
 
 
+_INSTALLING = re.compile(
+    r"sys\.modules\[[^\]]*\]\s*=(?!=)|sys\.modules\.(update|setdefault)|[\"']pip3?[\"']|\bpip\.(main|_internal)"
+    r"|\b(subprocess|os\.system|check_call|check_output|Popen|popen|run)\b[^\n]*\bpip3?\b"
+)
+"""What a file holds that installs packages, or puts modules where they are looked for."""
+
+
+def _is_built(name: str) -> bool:
+    """Whether a file of the source is one that a compiler has to make a module of."""
+    return name.endswith((".cpp", ".cc", ".cu", ".pyx", ".c"))
+
+
 @finds(Stage.SPEC, training_script.REQUIREMENT_MISSING)
 def imports_are_installed(subject: JobSubject) -> Iterator[Finding]:
     """What every run imports, and neither the source nor the requirements nor the image has.
@@ -122,12 +136,15 @@ def imports_are_installed(subject: JobSubject) -> Iterator[Finding]:
     if source.problems or source.is_packed or "PYTHONPATH" in job.environment:
         return
     imported = {program.entry, *(file for file, _, _ in sure_imports(program))}
-    if any(re.search(r"sys\.modules|\bpip\b", file.text) for file in imported):
+    if any(map(_INSTALLING.search, (file.text for file in imported))):
         return
-    if any(_folders_added(source, file) != [] for file in imported):
-        return
+    # A package of PyPI lies in none of the folders that a program adds.
+    is_elsewhere = any(_folders_added(source, file) != [] for file in imported)
+    stems = (posixpath.splitext(posixpath.basename(each.name)) for each in source.files)
+    built = {stem for stem, ending in stems if _is_built(ending)}
     brought = modules_of_requirements(source.requirements)
     present = (image.modules if image is not None else frozenset()) | (brought or frozenset())
+    missing: dict[Location, list[str]] = {}
     not_known: dict[str, Location] = {}
     for top, (file, node, shown) in _imports_from_elsewhere(subject, program).items():
         package = package_of(top)
@@ -135,14 +152,16 @@ def imports_are_installed(subject: JobSubject) -> Iterator[Finding]:
             continue
         if image is not None and brought is not None and package is not None:
             yield _missing_package(subject, package, shown, file.location(node), image)
-        elif image is not None and top in ON_NO_INDEX and not may_be_built(source.requirements):
-            yield _missing_module(subject, shown, file.location(node))
-        elif _QUIETLY_THERE.fullmatch(top):
+        elif image and top in (built | {*ON_NO_INDEX}) and not may_be_built(source.requirements, top):
+            missing.setdefault(file.location(node), []).append(shown)
+        elif _QUIETLY_THERE.fullmatch(top) or is_elsewhere:
             continue
         elif image is not None and brought is not None and top not in ON_NO_INDEX:
-            yield _missing_module(subject, shown, file.location(node))
+            missing.setdefault(file.location(node), []).append(shown)
         else:
             not_known.setdefault(top, file.location(node))
+    for location, modules in missing.items():
+        yield _missing_module(subject, modules, location)
     if not_known:
         yield _packages_to_look_at(subject, not_known)
 
@@ -177,7 +196,7 @@ def _imports_from_elsewhere(
     (`torch.utils.tensorboard`) counts where that part is imported.
     """
     packed = {file.name for file in subject.source.files}
-    own = {part.partition(".")[0] for name in packed for part in name.split("/")}
+    own = {part.partition(".")[0] for name in packed if not _is_built(name) for part in name.split("/")}
     sure = [each for each in sure_imports(program) if each[2].partition(".")[0] not in own]
     modules = {module for _, _, module in sure}
     left_out = {each for each in modules if _why_module_is_missing(subject, program, each, packed)}
@@ -224,27 +243,30 @@ def _missing_package(
     return replace(finding, fix=Fix(True, (Edit(str(source.folder / listed), len(text), len(text), line),)))
 
 
-def _neither_has(subject: JobSubject, shown: str, location: Location, listed: str, by: str = "") -> str:
+def _neither_has(
+    subject: JobSubject, shown: str, location: Location, listed: str, by: str = "", pronoun: str = "it"
+) -> str:
     """What is said of a module that is in none of the places; `by` says by what the image is known."""
     brought = "the source folder" if subject.source.requirements is None else f"what {listed} installs"
     return (
-        f"{posixpath.basename(location.file)} imports {shown}: neither the image{by} nor {brought} has it, "
+        f"{posixpath.basename(location.file)} imports {shown}: neither the image{by} nor {brought} has "
+        f"{pronoun}, "
         "and the script would end with 'No module named' on every host"
     )
 
 
-def _missing_module(subject: JobSubject, shown: str, location: Location) -> Finding:
-    """A module of no package that is known, as of one that is built by hand."""
+def _missing_module(subject: JobSubject, modules: list[str], location: Location) -> Finding:
+    """Modules of no package that is known, as of one that is built by hand, imported at one place."""
     wanted = subject.source.requirements
     listed = wanted.file if wanted is not None else DEFAULT_REQUIREMENTS
     return training_script.REQUIREMENT_MISSING.finding(
         Stage.SPEC,
-        _neither_has(subject, shown, location, listed),
+        _neither_has(subject, ", ".join(modules), location, listed, pronoun="them" if modules[1:] else "it"),
         remedy=f"Write what brings it into {listed} in the source folder: a package, an address or a folder "
-        f"with a setup.py (`./{shown.partition('.')[0]}`), which is then built on every host.",
+        f"with a setup.py (`./{modules[0].partition('.')[0]}`), which is then built on every host.",
         severity=Severity.WARNING,
         location=location,
-        subject=shown,
+        subject=modules[0],
     )
 
 
@@ -555,7 +577,7 @@ def versions_have_wheels(subject: JobSubject) -> Iterator[Finding]:
 
 @finds(Stage.SPEC, training_script.REQUIREMENT_MISSING)
 def packages_run_with_torch(subject: JobSubject) -> Iterator[Finding]:
-    """No packages that end with an error where they are imported beside the image's torch."""
+    """No packages that end with an error beside the image's torch, or the numpy that comes with it."""
     software = job_image_software(subject.job, subject.facts)
     if software is None or software.framework != "pytorch" or subject.here:
         return
@@ -568,13 +590,24 @@ def packages_run_with_torch(subject: JobSubject) -> Iterator[Finding]:
         for wanted in lines:
             said = _said_by(wanted)
             if said.marker is None and (unfit.before is None or _is_older(said, unfit.before)):
-                newer = f"Ask for {name}>={unfit.before}" if unfit.before else f"Do without {name}"
-                yield _at_line(
-                    wanted.place,
-                    f"{wanted.text} {unfit.why}: every rank ends where it is imported with torch "
-                    f"{software.version}",
-                    f"{newer}, or name an image with an older torch (`framework.version`).",
-                )
+                yield _unfit_at(wanted, unfit, name, software.version)
+    found, program = subject.source.requirements, subject.program
+    for wanted in found.packages if found is not None and program is not None else ():
+        unfit = unfit_repository(wanted.text) if wanted.requirement is None else None
+        if unfit is None or Version(software.version) < Version(unfit.torch):
+            continue
+        if program is not None and any(unfit.used_by in file.text for file in program.files):
+            yield _unfit_at(wanted, unfit, wanted.text, software.version)
+
+
+def _unfit_at(wanted: WantedPackage, unfit: Unfit, name: str, torch: str) -> Finding:
+    newer = f"Ask for {name}>={unfit.before}" if unfit.before else f"Do without {name}"
+    return _at_line(
+        wanted.place,
+        f"{wanted.text} {unfit.why}: every rank ends {unfit.ends} with torch {torch}",
+        f"{f'Ask for {unfit.instead}' if unfit.instead else newer}, or name an image with an older torch "
+        "(`framework.version`).",
+    )
 
 
 def _is_older(said: Requirement, first: str) -> bool:

@@ -86,7 +86,7 @@ class PackageVersions:
         if self._image is None or module in self._image.modules or module in sys.stdlib_module_names:
             return False
         if module in ON_NO_INDEX:
-            return not may_be_built(self._requirements)
+            return not may_be_built(self._requirements, module)
         return self._brought is not None and module not in self._brought
 
     @cached_property
