@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from launcher.program.execution.objects import OWN, CallMade, Function, Native, Symbol, is_known
+from launcher.program.execution.objects import OWN, CallMade, Function, Native, Object, Symbol, is_known
 from launcher.program.execution.option_parsers import like_default
 from launcher.program.execution.process import Process
 from launcher.program.execution.python_functions import items_of
@@ -229,8 +229,11 @@ _VERSIONS = (
 """What makes versions of texts, to be compared by their numbers."""
 
 
-def _dataset_of_loader(run: Process, loader: Symbol) -> object:
-    given = None if loader.made_by is None else loader.made_by.argument("dataset", 0)
+def _dataset_of_loader(run: Process, loader: Symbol | Object) -> object:
+    """What a loader is given; one of a class of the program's own is taken for the one that was last made."""
+    last = (each for each in reversed(run.events) if each.name == "torch.utils.data.DataLoader")
+    made = loader.made_by if isinstance(loader, Symbol) else next(last, None)
+    given = None if made is None else made.argument("dataset", 0)
     return Symbol("torch.utils.data.DataLoader().dataset", owner=loader) if given is None else given
 
 

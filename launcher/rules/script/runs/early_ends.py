@@ -490,7 +490,7 @@ def _may_be_one_file(save: CallMade, load: CallMade) -> bool:
     """Whether a path that is loaded may be the one that is saved to, by the names of the files."""
     names = [text_of_path(each) for each in (save.argument(*SAVERS["torch.save"]), load.argument("f", 0))]
     if names[0] is None or names[1] is None:
-        return True
+        return not _is_of_another_model(load)
     patterns = [re.split(f"[{OPEN}{OWN}]+", each.rpartition("/")[2]) for each in names if each]
     texts = ["x".join(each) for each in patterns]
     return any(

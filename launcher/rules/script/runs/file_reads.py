@@ -262,11 +262,13 @@ def _reads_of_data(runs: RankRuns, run: RankRun) -> Iterator[tuple[CallMade, str
         found += [(event, each) for each in _folders_of(event.argument("dataset", 0))]
     for event, given in found:
         path = text_of_path(given)
-        there = path and _needed_path(path, event.folder)
+        there = path and _needed_path(path.partition("*")[0], event.folder)
         if not path or not there or _CONFIGURATION.search(path) or there.startswith("/proc"):
             continue
         is_of_code = is_in(there, CODE_FOLDER) and _is_there(runs, there)
-        if not is_of_code and not any(is_in(there, each) for each in made):
+        if not is_of_code and not any(
+            is_in(there, each) or is_in(each, posixpath.dirname(there)) for each in made
+        ):
             yield event, path
 
 

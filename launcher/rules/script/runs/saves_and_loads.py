@@ -34,6 +34,7 @@ from launcher.rules.script.findings import finding_at, related_at
 from launcher.rules.script.runs.rank_runs import (
     TRAINING,
     RankRuns,
+    command_of,
     is_asked_of_ranks,
     loops_around,
     settings_of,
@@ -49,8 +50,10 @@ from launcher.rules.script.states.kept_folders import (
 from launcher.rules.script.states.resuming import (
     ASKED_OF_TRAINERS,
     FROM_THE_BEGINNING,
+    LENGTHS,
     WITH_WEIGHTS_ALONE,
     nothing_resumed,
+    resumes_nothing,
 )
 
 _MADE_FOR_SAVING = (
@@ -77,6 +80,8 @@ _MODULE = re.compile(r"torch\.(nn|optim)\.[\w.]+\(\)(\.\w+\(\))*$")
 _KEPT_BY_TRACKERS = ("log_artifact", "log_artifacts", "log_model")
 """What brings a file to the records of a run, from where a restart does not take it."""
 _COPIERS = re.compile(r"shutil\.(copy\w*|move)|os\.(rename|replace)")
+_FETCHING = re.compile(r"\b(get|download|fetch)_?\w*\.sh\b")
+_WAITING = ("os.system", *(f"subprocess.{each}" for each in ("run", "call", "check_call", "check_output")))
 _LOADING = re.compile(r"(auto_?)?(load|restore|resume|maybe_load|try_load|from_checkpoint)\w*")
 _OTHER_STATES = re.compile(r"optim|sched|scaler|Scaler|ema|EMA|Averaged")
 _MODELS = re.compile(r"model|net|backbone|encoder|decoder|generator|discriminator|critic|module|head|adapter")
@@ -170,6 +175,7 @@ def states_are_saved_where_they_are_kept(runs: RankRuns) -> Iterator[Finding]:
     if any(each.folder != CODE_FOLDER for run in runs.runs for each in run.events):
         seen |= {call for call, _ in runs.program.calls("hydra.main")}
     moving = [each for each in moving if each not in seen and not _moves_to_lost_folder(runs, each, kept)]
+    moving = [each for each in moving if not _is_over_before_saves(runs, each)]
     tracked = [each for each in moving if last_name(each.func) in _KEPT_BY_TRACKERS]
     if any(runs.by_libraries or each in called for each in moving if each not in tracked):
         return
@@ -191,6 +197,19 @@ def _by_folder(saved: Iterable[_Saved], path_of: Callable[[_Saved], str]) -> lis
     for each in saved:
         found.setdefault(path_of(each).rpartition("/")[0], []).append(each)
     return list(found.values())
+
+
+def _is_over_before_saves(runs: RankRuns, call: ast.Call) -> bool:
+    """Whether a rank has made a call, and waited for its end, before it saves anything: a download. So too
+    of a script that is called by that."""
+    made = [(run, each) for run in runs.runs for each in run.events if each.node is call]
+    if not made:
+        return False
+    made = [(run, each) for run, each in made if not _FETCHING.search(command_of(each) or "")]
+    if not all(each.name in _WAITING for _, each in made):
+        return False
+    saves = {id(run): next((each for each, _ in _saves(run, _PLACES)), each) for run, each in made}
+    return all(run.events.index(each) <= run.events.index(saves[id(run)]) for run, each in made)
 
 
 def _call_with_path(run: RankRun, save: ast.Call) -> ast.Call:
@@ -296,7 +315,12 @@ def restarts_come_to_a_load(runs: RankRuns) -> Iterator[Finding]:
         or not runs.trains
     ):
         return
-    loads = [each for run in runs.runs for each in run.events if _may_load(each)]
+    loads = [
+        each
+        for run in runs.runs
+        for each in _before_the_end(run)
+        if _may_load(each) and not (each.name in _READERS and resumes_nothing(runs.program, each.node))
+    ]
     files = [each for each in loads if each.name == "torch.load"]
     is_new = bool(files) and all(OWN in str(text_of_path(each.argument("f", 0))) for each in files)
     others = [] if is_new else _reads_of_other_files(runs, loads)
@@ -306,7 +330,7 @@ def restarts_come_to_a_load(runs: RankRuns) -> Iterator[Finding]:
         return
     if any(_is_passed_on(each, loads) for run in runs.runs for each in run.events):
         return
-    if loads and any(map(_PROGRESS.search, _keys_of_states(runs))):
+    if loads and any(_PROGRESS.search(each) and not LENGTHS.match(each) for each in _keys_of_states(runs)):
         return
     lacking = (
         f"what is loaded lies in a folder of this start's own, by the time or a random number in its name: "
@@ -320,10 +344,7 @@ def restarts_come_to_a_load(runs: RankRuns) -> Iterator[Finding]:
         else f"no rank comes to anything in this job that loads a checkpoint: {FROM_THE_BEGINNING}"
     )
     assert runs.first is not None
-    trained = next(
-        (each for each in runs.first.calls(*TRAINING) if loops_around(each) or each.name.endswith(".fit")),
-        None,
-    )
+    trained = next(iter(_trainings(runs.first)), None)
     if trained is None:
         return
     idle = idle_loads(runs)
@@ -336,6 +357,17 @@ def restarts_come_to_a_load(runs: RankRuns) -> Iterator[Finding]:
     failing = (failing_tests(runs.program, runs.first.truths.get, each) for each in idle)
     tests = [] if is_new or restored else [test for found in failing for _, test in found]
     yield nothing_resumed(runs.subject, trained.node, lacking, related, saved, tests)
+
+
+def _before_the_end(run: RankRun) -> list[CallMade]:
+    """What a rank calls until its training is over: what it loads behind that is looked at, or shipped."""
+    trained = _trainings(run)
+    return run.events[: run.events.index(trained[-1])] if trained else run.events
+
+
+def _trainings(run: RankRun) -> list[CallMade]:
+    """The steps of a training, and what trains for the program."""
+    return [each for each in run.calls(*TRAINING) if loops_around(each) or each.name.endswith(".fit")]
 
 
 def _reads_of_other_files(runs: RankRuns, loads: list[CallMade]) -> list[CallMade]:

@@ -64,7 +64,7 @@ _NO_CHECKPOINTS = re.compile(
     r"losses|meters?|inputs?|outputs?|data|params|kwargs|opts?|options|settings|defaults|groups?|os\.environ)"
 )
 """What tables are called that are read by such keys too, and come from no checkpoint."""
-_LENGTHS = re.compile(
+LENGTHS = re.compile(
     r"(max|min|num|n|total|save|eval|val|test|log|warmup|print|every)_|\w+_(interval|freq|every)$"
 )
 """What keys begin or end with that say how long a run is, or how often it does something."""
@@ -243,7 +243,7 @@ def _loads(subject: ScriptSubject) -> _Loads | None:
         for call in file.calls:
             name = (last_name(call.func) or "").lower()
             by_name = _loads_by_name(program, call, name)
-            loads = by_name and not _resumes_nothing(program, call)
+            loads = by_name and not resumes_nothing(program, call)
             others += [call] if by_name and not loads else []
             asked = _asked(program, call, name)
             if not (loads or asked):
@@ -392,7 +392,7 @@ def _is_of_another(program: Program, load: ast.Call, state: ast.expr) -> bool:
     return bool(made) and len(givers) == len(made) and owner not in givers
 
 
-def _resumes_nothing(program: Program, load: ast.Call) -> bool:
+def resumes_nothing(program: Program, load: ast.Call) -> bool:
     """Whether a file of data is read, `self.data, self.slices = torch.load(path)`, or a model that is trained
     is looked at; by the names of what is read, of the function and of the class."""
     for outer in ancestors(load):
@@ -495,7 +495,7 @@ def _is_of_progress(program: Program, load: ast.Call) -> bool:
 
 def _names_progress(key: ast.expr) -> bool:
     name = key.value if isinstance(key, ast.Constant) and isinstance(key.value, str) else ""
-    return bool(_PROGRESS.search(name)) and not _LENGTHS.match(name)
+    return bool(_PROGRESS.search(name)) and not LENGTHS.match(name)
 
 
 def _reads_progress(run: JobRun) -> bool:
