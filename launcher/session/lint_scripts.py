@@ -162,8 +162,7 @@ def lint_subjects(
                 judged.add(subject, _in_time(subject, partial(check_program, subject)))
             else:
                 findings = _in_time(subject.program, partial(check_script, subject))
-                by_runs = _in_time(subject.program, partial(check_runs, subject, findings))
-                judged.add(subject.program, [*findings, *by_runs])
+                judged.add(subject.program, _in_time(subject.program, partial(check_runs, subject, findings)))
     return _accepted(judged, selection, Configurations(), with_job=True)
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import ast
 import os
+import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from inspect import getdoc
@@ -19,7 +20,8 @@ from launcher.failure_modes import distribution, registry, training_script
 from launcher.failure_modes.model import Finding, Location, Severity, Stage
 from launcher.failure_modes.registry import REGISTRY, finds
 from launcher.frozen import frozen
-from launcher.program.index import Unread
+from launcher.program.execution.written_trees import place_of
+from launcher.program.index import Unread, file_of
 from launcher.program.objects.nodes import nodes_within
 from launcher.program.program import Program
 from launcher.program.ranks.reachability import Known, Reachability, never_runs
@@ -75,6 +77,7 @@ from launcher.rules.script.starts import (
 )
 from launcher.rules.script.starts.job_run import JobRun, as_started
 from launcher.rules.script.states import kept_folders, loading, resuming, state_keys, writers
+from launcher.rules.script.states.resuming import NOT_LOADED
 from launcher.rules.script.states.shared_folders import SHARED_FOLDER_JOB_RULES, SHARED_FOLDER_RULES
 from launcher.rules.script.steps import accumulation, clearings, engines, reductions
 
@@ -238,17 +241,42 @@ def check_script(subject: ScriptSubject) -> Iterator[Finding]:
 
 
 def check_runs(subject: ScriptSubject, findings: Sequence[Finding]) -> Iterator[Finding]:
-    """The findings of every rule on what the ranks of a job do, beside those of the rules that read.
+    """The findings of the rules that read, and those of every rule on what the ranks of a job do.
 
-    A mode that these have found is not said again, but of what ends a script there may be several.
+    A mode that the former have found is not said again, but of what ends a script there may be several. What
+    a rank does is known better: a load to which one comes was wrongly said to be left out.
     """
     subject = replace(subject, program=as_started(subject.program, subject.job))
     found = {each.code for each in findings if each.severity is not Severity.INFO}
     found -= {training_script.SCRIPT_RAISED.code}
     places = {(each.code, each.location and each.location.line) for each in findings}
+    waiting = [each for each in findings if any(one.message in NOT_LOADED for one in each.related)]
+    yield from (each for each in findings if each not in waiting)
     runs = RankRuns(subject)
+    yield from (each for each in waiting if not _is_loaded(runs, each))
     by_runs = (each for rule in RUN_RULES for each in rule(runs) if each.code not in found)
     yield from (each for each in by_runs if (each.code, each.location and each.location.line) not in places)
+
+
+def _is_loaded(runs: RankRuns, finding: Finding) -> bool:
+    """Whether a rank comes to a load that is said to be left out, and the test where that was found holds or
+    only asks for a file."""
+    left_out = {each.location for each in finding.related if each.message in NOT_LOADED}
+    for load in runs.calls("torch.load", "*.load_state_dict"):
+        tests = [each for each in load.tests if _location(each) == finding.location]
+        if _location(load.node) in left_out and all(
+            _ASKING_FOR_FILES.search(ast.unparse(each)) for each in tests
+        ):
+            return True
+    return False
+
+
+_ASKING_FOR_FILES = re.compile(r"\b(exists|isfile|is_file|isdir|is_dir)\b")
+
+
+def _location(node: ast.AST) -> Location:
+    place = place_of(node)
+    return file_of(place).location(place)
 
 
 def _is_passed_over(program: Program, finding: Finding, known: Known) -> bool:

@@ -167,7 +167,7 @@ def findings_of(case: ScriptCase, write_job: WriteJob) -> list[Finding]:
     found = [each for rule in rules for each in rule(program if subject is None else subject.program)]
     if subject is not None:
         found += [each for rule in JOB_RULES for each in rule(subject)]
-        found += check_runs(subject, found)
+        found = list(check_runs(subject, found))
     if names_are_bound.__name__ not in case.rules:  # Of a few lines, in which not all names are made.
         found = [each for each in found if not each.message.startswith("nothing gives `")]
     return found

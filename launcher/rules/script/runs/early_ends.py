@@ -449,8 +449,10 @@ def _says_what(load: ast.Call) -> bool:
 
 
 def _is_of_another_model(load: CallMade) -> bool:
-    """Whether a load does not say that it is of a checkpoint of the same training, as `args.resume` does."""
-    return not _OF_THIS_TRAINING.search(ast.unparse(load.node))
+    """Whether neither a load nor the function around it says that it is of a checkpoint of the same training,
+    as `args.resume` does."""
+    around = (each.name for each in ancestors(load.node) if isinstance(each, ast.FunctionDef))
+    return not any(map(_OF_THIS_TRAINING.search, (ast.unparse(load.node), *around)))
 
 
 def _refused_part(states: object) -> _RefusedPart | None:

@@ -50,6 +50,7 @@ from launcher.rules.script.states.kept_folders import (
 from launcher.rules.script.states.resuming import (
     ASKED_OF_TRAINERS,
     FROM_THE_BEGINNING,
+    LEFT_OUT,
     LENGTHS,
     WITH_WEIGHTS_ALONE,
     nothing_resumed,
@@ -81,7 +82,6 @@ _KEPT_BY_TRACKERS = ("log_artifact", "log_artifacts", "log_model")
 """What brings a file to the records of a run, from where a restart does not take it."""
 _COPIERS = re.compile(r"shutil\.(copy\w*|move)|os\.(rename|replace)")
 _FETCHING = re.compile(r"\b(get|download|fetch)_?\w*\.sh\b")
-_WAITING = ("os.system", *(f"subprocess.{each}" for each in ("run", "call", "check_call", "check_output")))
 _LOADING = re.compile(r"(auto_?)?(load|restore|resume|maybe_load|try_load|from_checkpoint)\w*")
 _OTHER_STATES = re.compile(r"optim|sched|scaler|Scaler|ema|EMA|Averaged")
 _MODELS = re.compile(r"model|net|backbone|encoder|decoder|generator|discriminator|critic|module|head|adapter")
@@ -175,7 +175,7 @@ def states_are_saved_where_they_are_kept(runs: RankRuns) -> Iterator[Finding]:
     if any(each.folder != CODE_FOLDER for run in runs.runs for each in run.events):
         seen |= {call for call, _ in runs.program.calls("hydra.main")}
     moving = [each for each in moving if each not in seen and not _moves_to_lost_folder(runs, each, kept)]
-    moving = [each for each in moving if not _is_over_before_saves(runs, each)]
+    moving = [each for each in moving if not _fetches(runs, each)]
     tracked = [each for each in moving if last_name(each.func) in _KEPT_BY_TRACKERS]
     if any(runs.by_libraries or each in called for each in moving if each not in tracked):
         return
@@ -199,17 +199,10 @@ def _by_folder(saved: Iterable[_Saved], path_of: Callable[[_Saved], str]) -> lis
     return list(found.values())
 
 
-def _is_over_before_saves(runs: RankRuns, call: ast.Call) -> bool:
-    """Whether a rank has made a call, and waited for its end, before it saves anything: a download. So too
-    of a script that is called by that."""
-    made = [(run, each) for run in runs.runs for each in run.events if each.node is call]
-    if not made:
-        return False
-    made = [(run, each) for run, each in made if not _FETCHING.search(command_of(each) or "")]
-    if not all(each.name in _WAITING for _, each in made):
-        return False
-    saves = {id(run): next((each for each, _ in _saves(run, _PLACES)), each) for run, each in made}
-    return all(run.events.index(each) <= run.events.index(saves[id(run)]) for run, each in made)
+def _fetches(runs: RankRuns, call: ast.Call) -> bool:
+    """Whether a call starts a script that brings data, by its name: `bash scripts/get_coco.sh`."""
+    made = [each for run in runs.runs for each in run.events if each.node is call]
+    return bool(made) and all(_FETCHING.search(command_of(each) or "") for each in made)
 
 
 def _call_with_path(run: RankRun, save: ast.Call) -> ast.Call:
@@ -315,7 +308,8 @@ def restarts_come_to_a_load(runs: RankRuns) -> Iterator[Finding]:
         or not runs.trains
     ):
         return
-    loads = [
+    loads = [each for run in runs.runs for each in run.events if _is_asked_to_resume(each)]
+    loads += [
         each
         for run in runs.runs
         for each in _before_the_end(run)
@@ -350,7 +344,7 @@ def restarts_come_to_a_load(runs: RankRuns) -> Iterator[Finding]:
     idle = idle_loads(runs)
     related = [
         *(related_at(each.node, "loaded here") for each in (files if is_new else restored or loads)[:1]),
-        *(related_at(each, "not come to here") for each in idle[:2]),
+        *(related_at(each, LEFT_OUT) for each in idle[:2]),
         *(one for each in idle[:1] for one in runs.tests_against(each)),
     ]
     saved = [each.node for each in runs.first.calls(*SAVERS)]
@@ -448,12 +442,15 @@ def _is_passed_on(event: CallMade, loads: list[CallMade]) -> bool:
     )
 
 
+def _is_asked_to_resume(event: CallMade) -> bool:
+    """Whether a call says from where to go on."""
+    asked = [each for name, each in event.keywords.items() if ASKED_OF_TRAINERS.fullmatch(name)]
+    return any(truth_of(each) is not False for each in asked) and not event.name.startswith(_ASKED_FOR_OTHERS)
+
+
 def _may_load(event: CallMade) -> bool:
     """Whether a call may load the state of a training: not data, nor weights that others have trained, nor
     what one model gives another."""
-    asked = [each for name, each in event.keywords.items() if ASKED_OF_TRAINERS.fullmatch(name)]
-    if any(truth_of(each) is not False for each in asked) and not event.name.startswith(_ASKED_FOR_OTHERS):
-        return True
     last = event.name.rpartition(".")[2] or last_name(event.node.func) or ""
     if not _LOADING.fullmatch(last) or event.name.startswith(_OTHER_LOADS) or _OTHER_THINGS.search(last):
         return False

@@ -80,6 +80,8 @@ _TRACKERS = ("wandb.", "mlflow.", "neptune.", "swanlab.", "clearml.", "comet_ml.
 """What goes on with the records of a run, `wandb.init(resume="allow")`, and loads no state."""
 _NOT_ASKED = (*_TRACKERS, "argparse.", "types.SimpleNamespace", "dict")
 
+LOADED_THEN, LEFT_OUT = NOT_LOADED = ("loaded only then", "not come to here")
+"""What is said of the loads to which a job does not come."""
 FROM_THE_BEGINNING = "it would train from the beginning, and what was done until then is paid for twice"
 WITH_WEIGHTS_ALONE = "it would begin again at the first step, with optimizer and schedule as new"
 """What becomes of a training after an interruption."""
@@ -130,9 +132,9 @@ def what_restarts_loads_a_checkpoint(subject: ScriptSubject) -> Iterator[Finding
     saved = [call for call, _ in state_saves(program) if program.analysis(Reachability).reaches(call)]
     related = [
         *(Related(each.place, f"{each.name} is set here") for each in loads.held),
-        *(related_at(each.load, "loaded only then") for each in loads.held),
+        *(related_at(each.load, LOADED_THEN) for each in loads.held),
         *(related_at(each, "loaded here") for each in loads.weights[:2]),
-        *(related_at(each, "not come to here") for each in ([] if loads.held else loads.idle[:2])),
+        *(related_at(each, LEFT_OUT) for each in ([] if loads.held else loads.idle[:2])),
     ]
     yield nothing_resumed(subject, first, _lack_of(loads), related, saved, loads.tests)
 
