@@ -398,9 +398,10 @@ def checkpoints_can_be_read_again(runs: RankRuns) -> Iterator[Finding]:
     for save in (each for run in runs.runs[:1] for each in run.calls("torch.save")):
         states = save.argument("obj", 0)
         refused = _refused_part(states) or _refused_state_of_optimizer(runs.first, states)
-        load, is_idle = next(_loads_of_state(runs, save), (None, False))
-        if refused is None or load is None:
+        loads = dict(_loads_of_state(runs, save))
+        if refused is None or not loads:
             continue
+        (load, is_idle), *others = loads.items()
         yield finding_at(
             training_script.SCRIPT_RAISED,
             load,
@@ -411,9 +412,16 @@ def checkpoints_can_be_read_again(runs: RankRuns) -> Iterator[Finding]:
             related=[
                 related_at(save.node, "saved here"),
                 *(related_at(each, "set here") for each in refused.places),
+                *(related_at(each, "loaded here, too") for each, _ in others[:2]),
             ],
         )
         return
+
+
+_WHOLE_MODEL = re.compile(
+    r"torch\.nn\.(?!functional|init|utils|[Pp]arameter)[\w.]+\(\)(\.(module|(half|float|eval|cpu|cuda|to)\(\)))*"
+)
+"""The names of models, as they are or put elsewhere."""
 
 
 @frozen
@@ -462,6 +470,8 @@ def _refused_part(states: object) -> _RefusedPart | None:
     for key, value in states.items():
         if isinstance(value, DottedEntries | Object):
             return _RefusedPart(f"`{key}`, an object", f"plain values (`vars({key})`)")
+        if isinstance(value, Symbol) and _WHOLE_MODEL.fullmatch(value.name):
+            return _RefusedPart(f"`{key}`, a whole model", "its `state_dict()`")
         if is_of_numpy(value):
             return _RefusedPart(f"`{key}`, a value of numpy's", f"a plain number (`float({key})`)")
         inner = _refused_part(value)

@@ -263,7 +263,7 @@ def _reads_of_data(runs: RankRuns, run: RankRun) -> Iterator[tuple[CallMade, str
     for event, given in found:
         path = text_of_path(given)
         there = path and _needed_path(path.partition("*")[0], event.folder)
-        if not path or not there or _CONFIGURATION.search(path) or there.startswith("/proc"):
+        if not path or not there or _CONFIGURATION.search(path) or path.startswith("/proc") or "://" in path:
             continue
         is_of_code = is_in(there, CODE_FOLDER) and _is_there(runs, there)
         if not is_of_code and not any(
