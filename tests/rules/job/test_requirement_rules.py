@@ -450,6 +450,13 @@ def test_what_may_be_there_is_left_alone(judge, script: str, requirements: str |
         ("import its_ops\n", "a-package-of-ours\n", []),
         ("import apex\n", "a-package-of-ours\n", ["apex line 1"]),
         ("import apex\n", "git+https://github.com/NVIDIA/apex\n", []),
+        ("import apex\n", "git+https://github.com/NVIDIA/another\n", ["apex line 1"]),
+        ("import apex\n", "# pip install apex\ntimm\n", ["apex line 1"]),
+        ("import timm\n", "git+https://github.com/openai/CLIP.git\n", ["timm line 1"]),
+        ("import clip\nimport ftfy\n", "git+https://github.com/openai/CLIP.git\n", []),
+        ("import sys\nsys.path.insert(0, 'data/api')\nimport timm\n", None, ["timm line 3"]),
+        ("print('pip install timm')\nimport timm\n", None, ["timm line 2"]),
+        ("import os\nos.system('pip install timm')\nimport timm\n", None, []),
         ("try:\n    import pointnet2_ops\nexcept ImportError:\n    pass\n", None, []),
     ],
 )
@@ -459,12 +466,42 @@ def test_a_module_that_nothing_brings_is_warned_of(
     assert missing(judge, script, requirements) == expected
 
 
+def test_extensions_whose_sources_alone_are_packed_are_warned_of_once_a_line(judge) -> None:
+    files = {
+        "src/train.py": "from ops import pool\n",
+        "src/ops/__init__.py": "",
+        "src/ops/pool.py": "import top_pool, left_pool\n",
+        "src/ops/src/top_pool.cpp": "",
+        "src/ops/src/left_pool.cu": "",
+    }
+    (finding,) = judge("CODE005", files=files)
+    assert "pool.py imports top_pool, left_pool: neither the image nor the source folder has them" in (
+        finding.message
+    )
+    assert judge("CODE005", files=files | {"src/requirements.txt": "./ops\n", "src/ops/setup.py": ""}) == []
+
+
+@pytest.mark.parametrize(
+    ("script", "line", "version", "refused"),
+    [
+        ("from pycocotools.cocoeval import COCOeval\n", "cocoapi.git#subdirectory=PythonAPI", "2.6.0", True),
+        ("from pycocotools.cocoeval import COCOeval\n", "cocoapi.git#subdirectory=PythonAPI", "2.2.0", False),
+        ("from pycocotools.coco import COCO\n", "cocoapi.git#subdirectory=PythonAPI", "2.6.0", False),
+        ("from pycocotools.cocoeval import COCOeval\n", "another.git", "2.6.0", False),
+    ],
+)
+def test_the_first_evaluation_of_coco_is_said_to_end_with_a_newer_numpy(
+    judge, script: str, line: str, version: str, refused: bool
+) -> None:
+    files = {"src/train.py": script, "src/requirements.txt": f"git+https://github.com/cocodataset/{line}\n"}
+    found = judge("CODE005", files=files, framework={"name": "pytorch", "version": version})
+    assert [each.severity.value for each in found if "np.float" in each.message] == ["error"] * refused
+
+
 @pytest.mark.parametrize(
     "other",
     [
         {},
-        {"src/lib/ops/_ext.pyx": ""},
-        {"src/lib/ops/_ext.cpython-312.so": ""},
         {"src/lib/ops/_ext.pyx": ""},
         {"src/lib/ops/_ext.cpython-312.so": ""},
         {"src/lib/ops/_ext.so": ""},
