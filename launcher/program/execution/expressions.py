@@ -271,6 +271,8 @@ class Expressions(ABC):
         for sign, each in zip(node.ops, node.comparators, strict=True):
             right = self.evaluate(each, scope)
             truth = self.compare(sign, left, right)
+            if truth is None and (is_of_numpy(left) or is_of_numpy(right)):
+                return Symbol("numpy.bool_()")
             if truth is None:
                 return open_test(left, right)
             found, left = found and truth, right
@@ -304,8 +306,13 @@ class Expressions(ABC):
         except TypeError:
             return None
 
+    def keep_truth(self, test: ast.expr, truth: bool | None) -> None:
+        """Keep what a test was, as long as it is always the same."""
+        self.truths[test] = truth if self.truths.get(test, truth) is truth else None
+
     def _choice(self, node: ast.IfExp, scope: RunScope) -> object:
         truth = self.truth(self.evaluate(node.test, scope))
+        self.keep_truth(node.test, truth)
         if truth is not None:
             return self.evaluate(node.body if truth else node.orelse, scope)
         self.tests.append(node.test)
@@ -610,7 +617,8 @@ def joined(one: Any, other: Any) -> Any:
         return one
     if isinstance(other, Object | Class | Function | BoundCall | Native | DottedEntries):
         return other
-    for each in (one, other):
+    # What was read of a checkpoint is what was saved there.
+    for each in sorted((one, other), key=lambda each: "torch.load(" in getattr(each, "name", "")):
         if isinstance(each, Symbol) and each.name[:1] not in ("", "?"):
             return each
     own = any(isinstance(each, Symbol) and each.is_own for each in (one, other))

@@ -375,10 +375,8 @@ def setter_of(owner: object) -> str:
 
 
 _OF_NUMPY = re.compile(
-    r"numpy\.(nan)?(mean|sum|max|min|amax|amin|median|std|var|prod|average|percentile|power|sqrt|exp|log|log10|cos|sin"
-    r"|clip|abs|round|float(16|32|64)|u?int(8|16|32|64)|array|asarray|linspace|arange|concatenate|zeros|ones|full"
-    r"|maximum|minimum|interp|dot|trace|ceil|floor|argmax|argmin|cumsum|repeat|hstack|append|logspace|square)\(\)"
-    r"(\[\]|\.(mean|sum|max|min|std)\(\))*"
+    r"numpy\.(?!random\.(?!get_state)|load|save|shape|size|ndim|iterable|testing|dtype|[fi]info|is_?\w*subdtype|"
+    r"array_?2?str|base_repr|set|get|err)[\w.]+\(\)(\[\]|\.(mean|sum|max|min|std|copy|astype)\(\))*"
 )
 
 

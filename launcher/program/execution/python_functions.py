@@ -24,6 +24,7 @@ from launcher.program.execution.objects import (
     Symbol,
     Turns,
     is_known,
+    is_of_numpy,
     text_of,
 )
 from launcher.program.execution.process import Process
@@ -61,11 +62,11 @@ def python_names(run: Process) -> dict[str, object]:
         ),
         "bool": lambda value=False: _truth(run, value),
         "repr": text_of,
-        "abs": lambda value: abs(value) if isinstance(value, int | float) else Symbol(),
+        "abs": lambda value: abs(value) if isinstance(value, int | float) else _number_like([value]),
         "round": lambda value, digits=None: (
             round(value, digits)
             if isinstance(value, int | float) and digits in (None, *range(30))
-            else Symbol()
+            else _number_like([value])
         ),
         "min": lambda *values, **given: Symbol() if "key" in given else _extreme(min, values),
         "max": lambda *values, **given: Symbol() if "key" in given else _extreme(max, values),
@@ -230,7 +231,13 @@ def _extreme(which: Callable[[Any], Any], values: tuple[Any, ...]) -> object:
         and all(isinstance(each, int | float) for each in listed[:MOST_ITEMS])
     ):
         return which(listed[:MOST_ITEMS])
-    return Symbol()
+    return _number_like(list(listed)) if isinstance(listed, list | tuple) else Symbol()
+
+
+def _number_like(values: list[object]) -> Symbol:
+    """A number that nobody knows, of numpy's where one of those is that it comes of."""
+    numbers = all(isinstance(each, int | float) or is_of_numpy(each) for each in values)
+    return Symbol("numpy.float64()") if numbers and any(map(is_of_numpy, values)) else Symbol()
 
 
 def _sum(value: Any) -> object:

@@ -142,7 +142,7 @@ class Statements(Expressions):
     def _run_if(self, node: ast.If, scope: RunScope) -> None:
         value = self.evaluate(node.test, scope)
         truth = self.truth(value)
-        self.truths[node.test] = truth if self.truths.get(node.test, truth) is truth else None
+        self.keep_truth(node.test, truth)
         if truth is not None:
             self.run(node.body if truth else node.orelse, scope)
             return

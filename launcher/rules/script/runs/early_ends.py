@@ -446,7 +446,8 @@ def _loads_of_state(runs: RankRuns, save: CallMade) -> Iterator[tuple[ast.Call, 
     for idle in idle_loads(runs):
         around = [*ancestors(idle)]
         names = [each.name for each in around if isinstance(each, ast.FunctionDef)]
-        resumes = any(map(_OF_RESUMING.search, (ast.unparse(idle), *names)))
+        tests = [ast.unparse(each.test) for each in around if isinstance(each, ast.If)]
+        resumes = any(map(_OF_RESUMING.search, (ast.unparse(idle), *names, *tests)))
         if resumes and not any(isinstance(each, ast.Try) for each in around) and not _says_what(idle):
             yield idle, True
 
@@ -464,19 +465,23 @@ def _is_of_another_model(load: CallMade) -> bool:
 
 
 def _refused_part(states: object) -> _RefusedPart | None:
-    """The entry of a checkpoint, or of one within it, that is a configuration, an object or numpy's."""
+    """The entry of a checkpoint, or of one within it, that is a configuration, an object or numpy's, or has
+    such a one in a list."""
     if not isinstance(states, dict) or isinstance(states, DottedEntries):
         return None
     for key, value in states.items():
-        if isinstance(value, DottedEntries | Object):
-            return _RefusedPart(f"`{key}`, an object", f"plain values (`vars({key})`)")
-        if isinstance(value, Symbol) and _WHOLE_MODEL.fullmatch(value.name):
-            return _RefusedPart(f"`{key}`, a whole model", "its `state_dict()`")
-        if is_of_numpy(value):
-            return _RefusedPart(f"`{key}`, a value of numpy's", f"a plain number (`float({key})`)")
-        inner = _refused_part(value)
-        if inner is not None:
-            return inner
+        for each in value if isinstance(value, list | tuple) else [value]:
+            if isinstance(each, DottedEntries | Object):
+                return _RefusedPart(f"`{key}`, an object", f"plain values (`vars({key})`)")
+            if isinstance(each, Symbol) and _WHOLE_MODEL.fullmatch(each.name):
+                return _RefusedPart(f"`{key}`, a whole model", "its `state_dict()`")
+            if is_of_numpy(each):
+                return _RefusedPart(
+                    f"`{key}`, a value of numpy's", f"a plain number (`float({key})`) or a list"
+                )
+            inner = _refused_part(each)
+            if inner is not None:
+                return inner
     return None
 
 
@@ -503,7 +508,8 @@ def _may_be_one_file(save: CallMade, load: CallMade) -> bool:
     names = [text_of_path(each) for each in (save.argument(*SAVERS["torch.save"]), load.argument("f", 0))]
     if names[0] is None or names[1] is None:
         return not _is_of_another_model(load)
-    patterns = [re.split(f"[{OPEN}{OWN}]+", each.rpartition("/")[2]) for each in names if each]
+    lasts = [re.sub(r"[.~_](tmp|temp|part|new)$", "", each.rpartition("/")[2]) for each in names if each]
+    patterns = [re.split(f"[{OPEN}{OWN}]+", each) for each in lasts]
     texts = ["x".join(each) for each in patterns]
     return any(
         re.fullmatch(".*".join(map(re.escape, one)), other) is not None

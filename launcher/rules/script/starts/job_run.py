@@ -438,7 +438,8 @@ def failing_tests(
     it, or around the calls of its function; each with the call that it is around."""
     inner: ast.AST = call
     for outer in ancestors(call):
-        if isinstance(outer, ast.If) and inner in outer.body and truth(outer.test) is False:
+        body = outer.body if isinstance(outer, ast.If) else [getattr(outer, "body", None)]
+        if isinstance(outer, ast.If | ast.IfExp) and inner in body and truth(outer.test) is False:
             return [(call, outer.test)]
         for each in statements_before(outer, inner) if isinstance(inner, ast.stmt) else ():
             if isinstance(each, ast.If) and isinstance(each.body[-1], ast.Return) and truth(each.test):

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import ast
+import posixpath
 import re
 from collections.abc import Iterator, Sequence
-from itertools import pairwise
+from itertools import pairwise, takewhile
 from pathlib import Path
 
 from launcher.failure_modes import checkpoints
@@ -202,6 +203,11 @@ def _begin_of(subject: ScriptSubject, origin: ast.expr | None, depth: int) -> li
     parts, _ = text_parts(subject.program, origin)
     inner = next((each for each in parts if not _is_empty(subject, each)), None)
     name = subject.program.qualified(origin.func) if isinstance(origin, ast.Call) else None
+    if isinstance(origin, ast.Call) and name == "os.path.join":
+        written = takewhile(lambda each: isinstance(each, ast.Constant), origin.args)
+        folders = [str(getattr(each, "value", "")) for each in written]
+        if folders[1:]:
+            return [Beginning(posixpath.join(*folders), origin)]
     match origin:
         case ast.Call() | ast.Subscript() if (read := _as_attribute(subject.program, origin)) is not origin:
             return path_beginnings(subject, read, depth)
