@@ -443,7 +443,7 @@ def _loads_of_state(runs: RankRuns, save: CallMade) -> Iterator[tuple[ast.Call, 
             is_open = isinstance(load.keywords, OpenDictionary) or load.is_tried
             if not is_open and not _says_what(load.node) and _may_be_one_file(save, load):
                 yield load.node, False
-    for idle in idle_loads(runs):
+    for idle in idle_loads(runs, "torch.load"):
         around = [*ancestors(idle)]
         names = [each.name for each in around if isinstance(each, ast.FunctionDef)]
         tests = [ast.unparse(each.test) for each in around if isinstance(each, ast.If)]

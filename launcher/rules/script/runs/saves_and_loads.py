@@ -411,14 +411,14 @@ def _keys_of_states(runs: RankRuns) -> set[str]:
     return read & {key for each in states for key in each}
 
 
-def idle_loads(runs: RankRuns) -> list[ast.Call]:
-    """The calls that read files of torch's and to which no rank comes."""
+def idle_loads(runs: RankRuns, *names: str) -> list[ast.Call]:
+    """The calls that read states and to which no rank comes: by the names of torch.load and others like it,
+    unless some are given."""
+    wanted = names or _READERS_OF_STATES
     made = {each.node for run in runs.runs for each in run.events}
-    names = {each.rpartition(".")[2] for each in _READERS_OF_STATES}
-    calls = (call for file in runs.program.files for name in names for call in file.calls_of.get(name, ()))
-    return [
-        each for each in calls if each not in made and runs.program.qualified(each.func) in _READERS_OF_STATES
-    ]
+    lasts = {each.rpartition(".")[2] for each in wanted}
+    calls = (call for file in runs.program.files for name in lasts for call in file.calls_of.get(name, ()))
+    return [each for each in calls if each not in made and runs.program.qualified(each.func) in wanted]
 
 
 def _loads_weights(event: CallMade) -> bool:
