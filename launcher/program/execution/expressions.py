@@ -84,6 +84,8 @@ class Expressions(ABC):
         """What the tests were that are come to, None where nobody can tell or they were both."""
         self.tries = 0
         """How many `try` blocks are around this place."""
+        self.active: list[Function] = []
+        """The functions in which this place is, the outermost first."""
 
     @abstractmethod
     def is_tried(self) -> bool:

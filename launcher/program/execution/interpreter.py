@@ -100,7 +100,6 @@ class ProgramRun(Process):
         self.lacks = lacks
         self.lacking: dict[str, str] = {}
         """The names that say that a module is missing whose import a `try` is ready for."""
-        self._active: list[Function] = []
         self._passed_over = 0
         self._modules: dict[str, Module] = {}
         self._trees = program.analysis(WrittenTrees)
@@ -318,7 +317,7 @@ class ProgramRun(Process):
                 self.call(setter.keywords["*setter"], [owner, value], {}, at)
                 return
             own = owner.kind.find("__setattr__")
-            if isinstance(own, Function) and own not in self._active:
+            if isinstance(own, Function) and own not in self.active:
                 self.call(own, [owner, name, value], {}, at)
             owner.attributes[name] = self._perhaps(owner.attributes.get(name), value)
         elif isinstance(owner, DottedEntries):
@@ -410,7 +409,7 @@ class ProgramRun(Process):
         lookup = owner.kind.find("__getattr__")
         if owner.native is not None and (lookup is None or hasattr(owner.native, name)):
             return self.attribute(owner.native, name, node)
-        if isinstance(lookup, Function) and lookup not in self._active:
+        if isinstance(lookup, Function) and lookup not in self.active:
             self.tries += 1
             try:
                 return self.call(lookup, [owner, name], {}, call_at(node))
@@ -560,14 +559,14 @@ class ProgramRun(Process):
     ) -> Any:
         if function.is_context and body is None:
             return Suspended(function, args, keywords, node)
-        deep = len(self._active) >= _DEEPEST_CALL or self._active.count(function) > 1
+        deep = len(self.active) >= _DEEPEST_CALL or self.active.count(function) > 1
         if deep:
             return Symbol()
         scope = RunScope(function.scope.file, function.scope)
         self._bind(function, scope, args, keywords)
         if body is not None:
             scope.variables["*body"] = body
-        self._active.append(function)
+        self.active.append(function)
         self.callers.append(call_at(node))
         entered_with, self.tests_outside = self.tests_outside, len(self.tests)
         period, steps = self.period, self.steps
@@ -580,7 +579,7 @@ class ProgramRun(Process):
                 raise
             return Symbol()
         finally:
-            self._active.pop()
+            self.active.pop()
             self.callers.pop()
             self.tests_outside, self.period = entered_with, period
 
@@ -644,7 +643,7 @@ class ProgramRun(Process):
             given = (args, keywords) if kind.find("__init__") is None else ([], {})
             made.native = None if maker is None else maker(self, *given)
         creator = kind.find("__new__")
-        if isinstance(creator, Function) and creator not in self._active:
+        if isinstance(creator, Function) and creator not in self.active:
             found = self.call(creator, [kind, *args], keywords, node)
             if not isinstance(found, Object):
                 return found

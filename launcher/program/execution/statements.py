@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import builtins
 import functools
+import re
 from abc import abstractmethod
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
@@ -272,7 +273,8 @@ class Statements(Expressions):
 
     def is_tried(self) -> bool:
         """Whether a `try` is around this place after which the program goes on, whatever is raised."""
-        return self.tries > sum(not any(map(_goes_on_after, one.handlers)) for one in self.catching)
+        tries = self.tries - sum(not any(map(_goes_on_after, one.handlers)) for one in self.catching)
+        return tries > 0 or any(_is_guarded(each.node) for each in self.active)
 
     def is_caught(self, name: str) -> bool:
         """Whether the innermost `try` catches an exception of this name, and the program goes on after it."""
@@ -460,6 +462,17 @@ _WAYS: dict[type[ast.stmt], Callable[[Any, Any, RunScope], None]] = {
     ast.AsyncWith: Statements._run_with,
     ast.Match: Statements._run_match,
 }
+
+
+_GUARDING = re.compile(r"(?<![a-zA-Z])[Tt]ry(?![a-z])|[Ss]afe|[Ss]uppress|[Cc]atch|[Ii]gnore|no_?raise")
+"""What decorators are called that catch what a function raises: `@TryExcept()`."""
+
+
+def _is_guarded(function: ast.AST) -> bool:
+    made = (
+        each.func if isinstance(each, ast.Call) else each for each in getattr(function, "decorator_list", ())
+    )
+    return any(_GUARDING.search(last_name(each) or "") for each in made)
 
 
 def _joined_variables(one: dict[str, Any], other: dict[str, Any]) -> dict[str, Any]:

@@ -12,7 +12,7 @@ import ast
 import json
 import os
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from functools import cached_property
 from itertools import pairwise
@@ -161,9 +161,10 @@ class ConfigurationFiles:
     def texts_of(self, name: str) -> Iterator[tuple[str, Location]]:
         """The texts that a file holds which a program reads by its name, each with its place."""
         path = self._file(name)
-        for keys, value in () if path is None else self._entries(path):
-            if isinstance(value, str) and path is not None:
-                yield value, location_in_file(path, keys)
+        if path is not None:
+            locate = _locator(path)
+            texts = ((keys, value) for keys, value in self._entries(path) if isinstance(value, str))
+            yield from ((value, locate(keys)) for keys, value in texts)
 
     def section(self, node: ast.expr) -> Iterator[tuple[str, object, Path]]:
         """The entries below what an expression such as `cfg["environment"]` is, or the whole of what a file
@@ -405,14 +406,27 @@ def _below(document: tuple[Entry, ...], keys: tuple[str, ...]) -> Iterator[Entry
 
 def location_in_file(path: Path, keys: tuple[str, ...]) -> Location:
     """Where an entry of a configuration file stands."""
+    return _locator(path)(keys)
+
+
+def _locator(path: Path) -> Callable[[tuple[str, ...]], Location]:
+    """What tells where the entries of a configuration file stand, which is read once for all."""
     if path.suffix in _ENDINGS[:2]:
         documents = _documents(_FILLED_IN.sub(b"${of_a_template}", path.read_bytes()), str(path))
-        places = [each.location(*keys) for each in documents]
-        return max(places, key=lambda each: each.line) if places else Location(str(path), 1, 1)
+
+        def locate(keys: tuple[str, ...]) -> Location:
+            places = [each.location(*keys) for each in documents]
+            return max(places, key=lambda each: each.line) if places else Location(str(path), 1, 1)
+
+        return locate
     lines = path.read_text("utf-8", "replace").splitlines()
-    key = re.compile(rf"(?<!\w){re.escape(keys[-1])}[\"']?\s*[:=]")
-    found = (number for number, line in enumerate(lines, 1) if key.search(line))
-    return Location(str(path), next(found, 1), 1)
+
+    def search(keys: tuple[str, ...]) -> Location:
+        key = re.compile(rf"(?<!\w){re.escape(keys[-1])}[\"']?\s*[:=]")
+        found = (number for number, line in enumerate(lines, 1) if key.search(line))
+        return Location(str(path), next(found, 1), 1)
+
+    return search
 
 
 def _parsed(path: Path, keeps_case: bool = False) -> Any:
