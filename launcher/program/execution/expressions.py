@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 import operator
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import PurePosixPath
 from posixpath import commonprefix
 from typing import Any
@@ -22,10 +22,12 @@ from launcher.program.execution.objects import (
     DottedEntries,
     Environ,
     Function,
+    ModuleEntries,
     Native,
     Object,
     OneOf,
     OpenDictionary,
+    OpenedFile,
     OutOfSteps,
     Raised,
     RunScope,
@@ -84,12 +86,20 @@ class Expressions(ABC):
         """What the tests were that are come to, None where nobody can tell or they were both."""
         self.tries = 0
         """How many `try` blocks are around this place."""
+        self.statements_of: Callable[[str], list[ast.stmt] | None] = lambda name: None
+        """The statements of a module of the program, None where there is no such module."""
+        self.read_here: list[str] = []
+        """The files whose statements are run in another one."""
         self.active: list[Function] = []
         """The functions in which this place is, the outermost first."""
 
     @abstractmethod
     def is_tried(self) -> bool:
         """Whether a `try` is around this place after which the program goes on."""
+
+    @abstractmethod
+    def run(self, statements: Iterable[ast.stmt], scope: RunScope) -> None:
+        """Run statements one after the other."""
 
     @abstractmethod
     def call(self, function: object, args: list[Any], keywords: dict[str, Any], node: ast.Call) -> object:
@@ -392,15 +402,27 @@ class Expressions(ABC):
         stand_at(node, tree)
         return self.evaluate(tree.body, scope)
 
+    def _run_file(self, path: str, scope: RunScope) -> None:
+        """What `exec(open(path).read())` does: the statements of a file of the source run here."""
+        name = path.removeprefix("./").removesuffix(".py").replace("/", ".")
+        if name not in self.read_here:
+            self.read_here.append(name)
+            self.run(self.statements_of(name) or [], scope)
+            self.read_here.pop()
+
     def _call(self, node: ast.Call, scope: RunScope) -> object:
         if isinstance(node.func, ast.Name) and node.func.id == "super" and not node.args:
             return self.call(self.python_name("super", scope), [scope], {}, node)
         function = self.evaluate(node.func, scope)
         if function is self.python_name("globals", scope):
-            return OpenDictionary(scope.module.variables)
+            return ModuleEntries(scope.module.variables)
         args = list(self._items(node.args, scope))
         if getattr(function, "name", "") == "builtins.eval" and len(args) == 1:
             return self._evaluated_text(args[0], node, scope)
+        read = getattr(args[0], "owner", None) if args else None
+        if getattr(function, "name", "") == "builtins.exec" and isinstance(read, OpenedFile):
+            self._run_file(read.name, scope)
+            return None
         keywords: dict[str, Any] = {}
         for each in node.keywords:
             value = self.evaluate(each.value, scope)

@@ -103,6 +103,7 @@ class ProgramRun(Process):
         self._passed_over = 0
         self._modules: dict[str, Module] = {}
         self._trees = program.analysis(WrittenTrees)
+        self.statements_of = lambda name: self._trees.body(at) if (at := program.load(name)) else None
         self.ways |= {
             ast.FunctionDef: self._run_function,
             ast.AsyncFunctionDef: self._run_function,

@@ -454,6 +454,22 @@ class OpenDictionary(dict[str, Any]):
         return None
 
 
+class ModuleEntries(OpenDictionary):
+    """What `globals()` gives: what is put into it is put into the module."""
+
+    __hash__ = object.__hash__
+
+    def __init__(self, variables: dict[str, Any]) -> None:
+        """Of a module as it is now."""
+        super().__init__(variables)
+        self.variables = variables
+
+    def __setitem__(self, key: str, value: Any) -> None:
+        """Put in a variable."""
+        super().__setitem__(key, value)
+        self.variables[key] = value
+
+
 class Environ(dict[str, Any]):
     """The environment of a process: what its launcher and its job set, and what it sets itself."""
 

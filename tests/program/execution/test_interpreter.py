@@ -478,6 +478,16 @@ FILES = {
         {"parts/__init__.py": "from parts.two import one\n", "parts/two.py": "def one(): return 2\n"},
         (2, True, "one"),
     ),
+    "a file that is run in the place where it is read": (
+        "rate, size = 1, 2\nexec(open('parts/one.py').read())\nlib.call(rate, size)",
+        {"parts/one.py": "rate = 3\nglobals()['size'] = rate + 1\n"},
+        (3, 4),
+    ),
+    "a file that runs itself ends": (
+        "exec(open('parts/one.py').read())\nlib.call(rate)",
+        {"parts/one.py": "rate = 3\nexec(open('parts/one.py').read())\n"},
+        3,
+    ),
     "a module that an option names": (
         "import importlib\nlib.call(importlib.import_module('parts.' + args.name).value)",
         {"parts/one.py": "from parts.two import value\n", "parts/two.py": "value = 2\n"},
