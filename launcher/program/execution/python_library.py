@@ -231,34 +231,16 @@ def _module_from_loader(run: Process, event: CallMade) -> object:
 # Methods of Python's own values.
 
 
+_UNDECIDED = frozenset(
+    ["startswith", "endswith", "find", "rfind", "index", "rindex", "count", "isidentifier"]
+    + [f"is{each}" for each in ("digit", "alpha", "numeric", "decimal", "alnum", "space", "upper", "lower")]
+)
+"""The methods of a text of which nobody knows what they give where a part of it is open."""
 _PLAIN_METHODS = {
-    str: frozenset(
-        [
-            "lower",
-            "upper",
-            "strip",
-            "lstrip",
-            "rstrip",
-            "split",
-            "rsplit",
-            "join",
-            "replace",
-            "startswith",
-            "endswith",
-            "find",
-            "count",
-            "partition",
-            "rpartition",
-            "title",
-            "capitalize",
-            "isdigit",
-            "splitlines",
-            "removeprefix",
-            "removesuffix",
-            "isalpha",
-            "isidentifier",
-        ]
-    ),
+    str: _UNDECIDED
+    | frozenset(["lower", "upper", "title", "capitalize", "casefold", "swapcase", "join", "replace"])
+    | frozenset(["strip", "lstrip", "rstrip", "split", "rsplit", "splitlines", "partition", "rpartition"])
+    | frozenset(["removeprefix", "removesuffix"]),
     list: frozenset(
         ["append", "extend", "insert", "pop", "remove", "index", "reverse", "copy", "clear", "count", "sort"]
     ),
@@ -266,9 +248,6 @@ _PLAIN_METHODS = {
     set: frozenset(["add", "update", "discard", "remove", "union", "intersection", "difference", "copy"]),
     tuple: frozenset({"index", "count"}),
 }
-_UNDECIDED = frozenset(
-    {"startswith", "endswith", "find", "count", "isdigit", "isalpha", "isidentifier", "index"}
-)
 
 
 def _method(name: str) -> Model:

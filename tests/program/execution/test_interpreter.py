@@ -55,6 +55,12 @@ PROGRAMS: dict[str, tuple[str, list[Any]]] = {
         "import subprocess, sys\nsubprocess.run(['cp', 'train.py', '/fsx'])\nlib.call(sys.argv[1:])",
         [[]],
     ),
+    "where a text has another one": (
+        "import os\nname = 'network.hr.Net'\n"
+        "lib.call(name[: name.rfind('.')], name.index('.'), name.isupper())\n"
+        "lib.call(os.environ['OF_NOBODY'].rfind('.'))",
+        [("network.hr", 7, False), UNKNOWN],
+    ),
     "classes of values": (
         "v = 3\nlib.call(type(v) == int, type('a') is str, type([]) in (list, tuple), type(v).__name__)",
         [(True, True, True, "int")],

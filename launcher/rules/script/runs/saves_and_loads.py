@@ -77,11 +77,13 @@ _READERS = {
 }
 """What reads a file that may hold a state, and which argument says which."""
 _READERS_OF_STATES = ("torch.load", "timm.models.resume_checkpoint", "timm.models.helpers.resume_checkpoint")
+"""What reads the state of a training, and what does so for a program."""
 _MODULE = re.compile(r"torch\.(nn|optim)\.[\w.]+\(\)(\.\w+\(\))*$")
 _KEPT_BY_TRACKERS = ("log_artifact", "log_artifacts", "log_model")
 """What brings a file to the records of a run, from where a restart does not take it."""
 _COPIERS = re.compile(r"shutil\.(copy\w*|move)|os\.(rename|replace)")
 _FETCHING = re.compile(r"\b(get|download|fetch)_?\w*\.sh\b")
+"""What scripts are called that bring data."""
 _LOADING = re.compile(r"(auto_?)?(load|restore|resume|maybe_load|try_load|from_checkpoint)\w*")
 _OTHER_STATES = re.compile(r"optim|sched|scaler|Scaler|ema|EMA|Averaged")
 _MODELS = re.compile(r"model|net|backbone|encoder|decoder|generator|discriminator|critic|module|head|adapter")
