@@ -407,8 +407,10 @@ class Expressions(ABC):
         name = path.removeprefix("./").removesuffix(".py").replace("/", ".")
         if name not in self.read_here:
             self.read_here.append(name)
-            self.run(self.statements_of(name) or [], scope)
-            self.read_here.pop()
+            try:
+                self.run(self.statements_of(name) or [], scope)
+            finally:
+                self.read_here.pop()
 
     def _call(self, node: ast.Call, scope: RunScope) -> object:
         if isinstance(node.func, ast.Name) and node.func.id == "super" and not node.args:
@@ -417,10 +419,14 @@ class Expressions(ABC):
         if function is self.python_name("globals", scope):
             return ModuleEntries(scope.module.variables)
         args = list(self._items(node.args, scope))
-        if getattr(function, "name", "") == "builtins.eval" and len(args) == 1:
+        name = getattr(function, "name", "")
+        if name == "builtins.eval" and len(args) == 1:
             return self._evaluated_text(args[0], node, scope)
-        read = getattr(args[0], "owner", None) if args else None
-        if getattr(function, "name", "") == "builtins.exec" and isinstance(read, OpenedFile):
+        if (
+            name == "builtins.exec"
+            and args
+            and isinstance(read := getattr(args[0], "owner", None), OpenedFile)
+        ):
             self._run_file(read.name, scope)
             return None
         keywords: dict[str, Any] = {}

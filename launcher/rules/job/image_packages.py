@@ -92,7 +92,7 @@ def modules_of_requirements(wanted: RequirementsFile | None) -> frozenset[str] |
         said = each.requirement
         brought = None
         if _is_address(each):
-            package = _of_repository(each.text)
+            package = _of_repository(each.text, _table()["repositories"])
             brought = None if package is None else modules_brought(package)
         elif said is not None and not said.extras:
             from packaging.utils import canonicalize_name
@@ -119,10 +119,9 @@ def _is_address(wanted: WantedPackage) -> bool:
     return wanted.requirement is None or wanted.requirement.url is not None
 
 
-def _of_repository(text: str) -> str | None:
-    """The package that the repository of an address holds, of those that the table knows."""
-    found = (name for path, name in _table()["repositories"].items() if path in text.lower())
-    return next(found, None)
+def _of_repository(text: str, known: Mapping[str, Any]) -> Any:
+    """What is known of the repository that an address names, None of others."""
+    return next((each for path, each in known.items() if "/" in path and path in text.lower()), None)
 
 
 def first_wheel(package: str, python: str) -> str | None:
@@ -153,8 +152,8 @@ def unfit_package(package: str) -> Unfit | None:
 
 def unfit_repository(text: str) -> Unfit | None:
     """The same of the repository whose address a line gives."""
-    paths = (each for each in _table()["unfit"] if "/" in each and each in text.lower())
-    return next((unfit_package(each) for each in paths), None)
+    found = _of_repository(text, _table()["unfit"])
+    return None if found is None else Unfit(**found)
 
 
 def package_of(module: str) -> str | None:

@@ -250,8 +250,7 @@ def _neither_has(
     brought = "the source folder" if subject.source.requirements is None else f"what {listed} installs"
     return (
         f"{posixpath.basename(location.file)} imports {shown}: neither the image{by} nor {brought} has "
-        f"{pronoun}, "
-        "and the script would end with 'No module named' on every host"
+        f"{pronoun}, and the script would end with 'No module named' on every host"
     )
 
 
@@ -592,11 +591,12 @@ def packages_run_with_torch(subject: JobSubject) -> Iterator[Finding]:
             if said.marker is None and (unfit.before is None or _is_older(said, unfit.before)):
                 yield _unfit_at(wanted, unfit, name, software.version)
     found, program = subject.source.requirements, subject.program
-    for wanted in found.packages if found is not None and program is not None else ():
+    texts = [] if program is None else [file.text for file in program.files]
+    for wanted in () if found is None else found.packages:
         unfit = unfit_repository(wanted.text) if wanted.requirement is None else None
         if unfit is None or Version(software.version) < Version(unfit.torch):
             continue
-        if program is not None and any(unfit.used_by in file.text for file in program.files):
+        if any(unfit.used_by in text for text in texts):
             yield _unfit_at(wanted, unfit, wanted.text, software.version)
 
 

@@ -118,10 +118,10 @@ def files_are_there(runs: RankRuns) -> Iterator[Finding]:
     touched = {path for run in runs.runs for each in run.events for path in _paths_touched(each)}
     reported: set[object] = set()
     for event in (*first.events, *first.sampling):
-        if event.name not in _READERS or not event.is_sure or event.is_tried:
+        if not _is_read(event) or not event.is_sure or event.is_tried:
             continue
         path = text_of_path(event.argument(*_READERS[event.name]))
-        if path is None or (event.name == "builtins.open" and not str(event.args[1]).startswith("r")):
+        if path is None:
             continue
         if event.name == "torch.load" and "/" not in path:
             continue  # Such a name is more often of what a run before has left.
@@ -254,10 +254,8 @@ def _reads_of_data(runs: RankRuns, run: RankRun) -> Iterator[tuple[CallMade, str
     for event in (*run.events, *run.sampling):
         if event.name.startswith("torchvision.datasets.") or event.name in _LISTINGS:
             found.append((event, next(iter((*event.args, *event.keywords.values())), None)))
-        elif event.name in _READERS and event.name not in ("torch.load", "builtins.open"):
+        elif _is_read(event) and event.name != "torch.load":
             found.append((event, event.argument(*_READERS[event.name])))
-        elif event.name == "builtins.open" and str(event.args[1]).startswith("r"):
-            found.append((event, event.argument("file", 0)))
     for event in run.calls("torch.utils.data.DataLoader"):
         found += [(event, each) for each in _folders_of(event.argument("dataset", 0))]
     for event, given in found:
@@ -370,10 +368,14 @@ def _may_bring_files(event: CallMade) -> bool:
     return bool((_FETCHING.search(last) and not _CALCULATING.match(event.name)) or is_open)
 
 
+def _is_read(event: CallMade) -> bool:
+    """Whether a call reads a file or folder, and raises where it is not there."""
+    return str(event.args[1]).startswith("r") if event.name == "builtins.open" else event.name in _READERS
+
+
 def _paths_touched(event: CallMade) -> Iterator[str]:
     """The paths that a call writes or asks for, or may."""
-    is_read = str(event.args[1]).startswith("r") if event.name == "builtins.open" else event.name in _READERS
-    if (is_read and not event.is_tried) or _OF_TEXTS.fullmatch(event.name):
+    if (_is_read(event) and not event.is_tried) or _OF_TEXTS.fullmatch(event.name):
         return
     for each in (*event.args, *event.keywords.values()):
         path = None if isinstance(each, OpenedFile) else text_of_path(each)

@@ -159,12 +159,12 @@ def states_are_saved_where_they_are_kept(runs: RankRuns) -> Iterator[Finding]:
     subject = runs.subject
     planned = subject.plan.checkpoints
     kept = () if planned is None else (planned.local_path,)
-    first: dict[ast.Call, tuple[RankRun, str]] = {}
+    first: dict[ast.Call, tuple[RankRun, CallMade, str]] = {}
     others = 0
     for run in runs.runs:
         for event, path in _saves(run, _PLACES):
             if path is not None and _is_lost(path, kept) and not _is_of_data(runs, event):
-                first.setdefault(event.node, (run, path))
+                first.setdefault(event.node, (run, event, path))
             else:
                 others += event.argument(*{**_PLACES, **_PICKLERS}.get(event.name, ("", 0))) is not None
     if not first:
@@ -183,11 +183,11 @@ def states_are_saved_where_they_are_kept(runs: RankRuns) -> Iterator[Finding]:
         return
     others += len(tracked)
     severity = Severity.WARNING if others else None
-    for (node, (run, path)), *more in _by_folder(first.items(), lambda each: each[1][1]):
-        related = names_of_folder(runs, run, node, path)[:1]
-        related += [related_at(each, "called here") for each in _call_from_elsewhere(run, node)]
-        related += [related_at(each, "saved to the same folder here") for each, _ in more]
-        yield lost_state(subject, _call_with_path(run, node), shown_path(path), severity, related)
+    for (run, event, path), *more in _by_folder(first.values(), lambda each: each[2]):
+        related = names_of_folder(runs, run, event.node, path)[:1]
+        related += [related_at(each, "called here") for each in _calls_from_elsewhere(event)[-1:]]
+        related += [related_at(each.node, "saved to the same folder here") for _, each, _ in more]
+        yield lost_state(subject, _call_with_path(event), shown_path(path), severity, related)
 
 
 _Saved = TypeVar("_Saved")
@@ -207,20 +207,15 @@ def _fetches(runs: RankRuns, call: ast.Call) -> bool:
     return bool(made) and all(_FETCHING.search(command_of(each) or "") for each in made)
 
 
-def _call_with_path(run: RankRun, save: ast.Call) -> ast.Call:
+def _call_with_path(save: CallMade) -> ast.Call:
     """The call at which a path is written: that of the function around `torch.save(*args)`."""
-    if not any(isinstance(each, ast.Starred) for each in save.args):
-        return save
-    event = next(each for each in run.events if each.node is save)
-    return event.callers[-1] if event.callers else save
+    is_handed_on = any(isinstance(each, ast.Starred) for each in save.node.args)
+    return save.callers[-1] if is_handed_on and save.callers else save.node
 
 
-def _call_from_elsewhere(run: RankRun, save: ast.Call) -> Iterator[ast.Call]:
-    """The call that comes to a save in a function of another file, `save_on_master(state, path)`: the nearest
-    one that is not in the file of the save."""
-    event = next(each for each in run.events if each.node is save)
-    others = [each for each in event.callers if file_of(each) is not file_of(save)]
-    yield from others[-1:]
+def _calls_from_elsewhere(save: CallMade) -> list[ast.Call]:
+    """The calls in other files that come to a save, `save_on_master(state, path)`, the nearest last."""
+    return [each for each in save.callers if file_of(each) is not file_of(save.node)]
 
 
 def _moves_to_lost_folder(runs: RankRuns, call: ast.Call, kept: tuple[str, ...]) -> bool:
