@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import json
 import pathlib
+import posixpath
 import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -505,3 +506,29 @@ def _texts_with_folders(value: Any, path: Path) -> Iterator[tuple[Path, str]]:
         yield from _texts_with_folders(item, (*path, key))
     if isinstance(value, str) and "${" in value:
         yield path, value
+
+
+def with_folders(job: JobSpec) -> JobSpec:
+    """The job as its script gets it: with the container's folders in place of their names."""
+    folders = list_folders(job)
+    code = {"arguments": replace_folders(job.code.arguments, folders)}
+    given = {
+        "code": job.code.model_copy(update=code),
+        "environment": replace_folders(job.environment, folders),
+        "hyperparameters": replace_folders(job.hyperparameters, folders),
+    }
+    return job.model_copy(update=given)
+
+
+def import_folders(job: JobSpec) -> tuple[str, ...] | None:
+    """The folders of the source that the job's PYTHONPATH names, from that of the source itself.
+
+    None where one of them lies elsewhere, and may hold anything.
+    """
+    found = list[str]()
+    for folder in filter(None, str(with_folders(job).environment.get("PYTHONPATH", "")).split(":")):
+        place = posixpath.relpath(posixpath.join(CODE_FOLDER, folder), CODE_FOLDER)
+        if "$" in place or place.partition("/")[0] == "..":
+            return None
+        found.append(place)
+    return tuple(found)

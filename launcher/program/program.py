@@ -15,7 +15,7 @@ import sys
 import tokenize
 import warnings
 from collections import deque
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from functools import cached_property
 from itertools import islice
@@ -197,7 +197,7 @@ class FileCache:
     def __init__(self, changed: Mapping[str, bytes] = NO_CHANGED_FILES) -> None:
         """Start empty. `changed` holds bytes that are taken for those of files, by their real paths."""
         self._read: dict[str, FileIndex | Unread] = {}
-        self._program: tuple[Path, Path, Program] | None = None
+        self._program: tuple[tuple[Path, ...], Program] | None = None
         self._size = 0
         self._dropped = 0
         self._changed = changed
@@ -231,14 +231,15 @@ class FileCache:
             self._size -= _size(found)
             self._dropped += _size(found)
 
-    def program(self, entry: Path, root: Path) -> Program | None:
-        """The program that was read last, with all that its analyses found, where it is this one."""
+    def program(self, places: tuple[Path, ...]) -> Program | None:
+        """The program that was read last, with all that its analyses found, where it is this one: by its
+        script, its root and the other folders of its modules."""
         kept = self._program
-        return kept[2] if kept is not None and kept[:2] == (entry, root) else None
+        return kept[1] if kept is not None and kept[0] == places else None
 
-    def keep_program(self, entry: Path, root: Path, program: Program) -> None:
+    def keep_program(self, places: tuple[Path, ...], program: Program) -> None:
         """Keep a program for who asks for the same one next, such as a job that is judged for two places."""
-        self._program = (entry, root, program)
+        self._program = (places, program)
 
     def collect(self) -> None:
         """Give the memory of forgotten files back, where that is worth the look through all objects.
@@ -254,23 +255,29 @@ def _size(found: FileIndex | Unread) -> int:
     return 0 if isinstance(found, Unread) else len(found.text)
 
 
-def read_program(entry: Path, root: Path | None = None, cache: FileCache | None = None) -> Program | Unread:
-    """The program that a script starts; what it imports is looked for beside it and below `root`.
+def read_program(
+    entry: Path, root: Path | None = None, cache: FileCache | None = None, import_folders: Sequence[str] = ()
+) -> Program | Unread:
+    """The program that a script starts; what it imports is looked for beside it and below `root`, where
+    `import_folders` are those that PYTHONPATH names, from there.
 
     An `Unread` where the script itself cannot be read. Files outside of `root` (the script's own folder
     unless given) are not followed into, nor through links. What is in neither may be in a folder between.
     """
     cache = cache or FileCache()
     folder, root = entry.parent, root or entry.parent
-    if (kept := cache.program(entry, root)) is not None:
+    added = tuple(root / each for each in import_folders)
+    if (kept := cache.program((entry, root, *added))) is not None:
         return kept
     with collection_paused():
         first = cache.read(entry)
         if isinstance(first, Unread):
             return first
-        folders = (folder,) if os.path.realpath(root) == os.path.realpath(folder) else (folder, root)
-        program = _ImportChain(first, root, folders, cache).program()
-    cache.keep_program(entry, root, program)
+        places: dict[str, Path] = {}
+        for each in (folder, *added, root):
+            places.setdefault(os.path.realpath(each), each)
+        program = _ImportChain(first, root, tuple(places.values()), cache).program()
+    cache.keep_program((entry, root, *added), program)
     return program
 
 

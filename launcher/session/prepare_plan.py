@@ -21,26 +21,32 @@ from launcher.failure_modes import checkpoints, distribution, job_file
 from launcher.failure_modes.model import Finding, Refusal, Severity, Stage, accept
 from launcher.frozen import frozen
 from launcher.jobs.job_sections import Code
-from launcher.jobs.load_job import LoadedJob, Variables, allowed_variables, is_variable_name, load_job
+from launcher.jobs.load_job import (
+    LoadedJob,
+    Variables,
+    allowed_variables,
+    import_folders,
+    is_variable_name,
+    load_job,
+    with_folders,
+)
 from launcher.jobs.specification import AS_WRITTEN, JobSpec
 from launcher.planning.finished_request import make_unique_part
 from launcher.planning.image_choice import native_counterpart
 from launcher.planning.planner import plan_job
 from launcher.planning.request_view import Request, RequestView
 from launcher.planning.show_plan import find_credentials
-from launcher.planning.strategies.strategy import SHELL_ENDING
 from launcher.planning.training_plan import TrainingPlan
 from launcher.program.index import Unread
 from launcher.program.process_environment import starts_ranks
 from launcher.program.program import NO_CHANGED_FILES, FileCache, Program, collection_paused, read_program
 from launcher.rules.job.check import check_job, check_source
-from launcher.rules.job.start_scripts import MOST_SHELL_BYTES
+from launcher.rules.job.start_scripts import in_shell_script, job_of_start, started_by_words
 from launcher.rules.job.subject import SEARCHED_NAMES, JobSubject, ReadableSource, RunPlace
 from launcher.rules.script.findings import ScriptSubject
 from launcher.session.lint_scripts import Lint, Selection, lint_subjects, write_whole
 from launcher.source.archive import OnRead
 from launcher.source.folder_walk import SourceError
-from launcher.source.start_script import read_batch_script
 from launcher.source.tree import (
     MOST_SCRIPT_BYTES,
     NOTHING_SEEN,
@@ -175,7 +181,11 @@ def prepare_for(
         session_region=session_region,
         today=plan_date(),
     )
-    program = _program_of(source, cache or FileCache())
+    cache = cache or FileCache()
+    program = _program_of(job, source, cache)
+    started = [] if program is not None else _started_by_shell(plan.spec or job, plan, source, cache)
+    if program is None and started:
+        program = started[-1].program
     subject = JobSubject(
         job=plan.spec or job,
         plan=plan,
@@ -189,10 +199,12 @@ def prepare_for(
         program=program if isinstance(program, Program) else None,
     )
     on_job = check_job(subject)
-    if program is not None:
+    if started:
+        on_script = _on_started_programs(subject, started, {each.code for each in on_job})
+    elif program is not None:
         on_script = lint_subjects([_judgeable(program, plan.spec or job, plan)]).findings
     else:
-        on_script = _on_started_program(source, {each.code for each in on_job}, cache or FileCache())
+        on_script = ()
     found = accept([*on_job, *plan.findings, *on_script, *notes], [*job.ignore, *ignore])
     if place is not RunPlace.SAGEMAKER:
         # Informations are about a submission to AWS and say nothing of a run elsewhere.
@@ -371,13 +383,14 @@ def lint_with_job(
     root = loaded.file.parent / job.code.source_dir
     cache = FileCache(changed)
     if scripts:
-        programs = [read_program(each, root, cache) for each in scripts]
+        programs = [read_program(each, root, cache, import_folders(job) or ()) for each in scripts]
     else:
         own = _own_program(job, root, cache)
         if own is None and root.is_dir():
-            own = _started_by_shell(source_of(job, loaded.file.parent), cache)
-            if own is not None:
-                return lint_subjects([own], Selection(selection.select, (*selection.ignore, *job.ignore)))
+            started = _started_by_shell(job, plan, source_of(job, loaded.file.parent), cache)
+            if started:
+                together = Selection(selection.select, (*selection.ignore, *job.ignore))
+                return lint_subjects([each.judged for each in started], together)
         if own is None:
             raise Refusal(
                 f"the code of {loaded.file} is no Python script in a folder here.",
@@ -389,56 +402,81 @@ def lint_with_job(
 
 
 def _judgeable(program: Program | Unread, job: JobSpec, plan: TrainingPlan) -> ScriptSubject | Unread:
-    return program if isinstance(program, Unread) else ScriptSubject(program, job, plan)
+    return program if isinstance(program, Unread) else ScriptSubject(program, with_folders(job), plan)
 
 
-def _program_of(source: SourceTree, cache: FileCache) -> Program | Unread | None:
+def _program_of(job: JobSpec, source: SourceTree, cache: FileCache) -> Program | Unread | None:
     """The program of a job; None of a shell script or archive, which are not read."""
     if source.is_packed or not source.packs_entry_point:
         return None
-    return _script(source.folder, source.entry_point_name, cache)
+    return _script(job, source.folder, source.entry_point_name, cache)
 
 
-def _on_started_program(source: SourceTree, told: Collection[str], cache: FileCache) -> tuple[Finding, ...]:
-    """What is found of the program that the job's shell script starts, without what is told of that script
-    already."""
-    started = _started_by_shell(source, cache)
-    if started is None:
-        return ()
-    shell = source.entry_point_name
+@frozen
+class _StartedProgram:
+    """A program that the job's shell script starts in this line, and what is judged: with the job that would
+    start it so, or alone where a run would tell how it is started."""
+
+    program: Program | Unread
+    judged: Program | ScriptSubject | Unread
+    line: int
+
+
+def _on_started_programs(
+    subject: JobSubject, started: Sequence[_StartedProgram], told: Collection[str]
+) -> tuple[Finding, ...]:
+    """What is found of the programs that the job's shell script starts, without what is told of that script
+    already. What a field of a job file would cause stands at the script's line."""
+    shell = subject.source.entry_point_name
+    found: dict[tuple[object, ...], Finding] = {}
+    for each in started:
+        for finding in lint_subjects([each.judged]).findings:
+            placed = finding if finding.location else in_shell_script(subject, finding, each.line)
+            found.setdefault((placed.code, placed.location, placed.message), placed)
     return tuple(
         each
-        for each in lint_subjects([started]).findings
+        for each in found.values()
         if each.code not in told or each.location is None or not each.location.file.endswith(shell)
     )
 
 
-def _started_by_shell(source: SourceTree, cache: FileCache) -> Program | Unread | None:
-    """The program that a job's shell script starts, where it starts one alone."""
-    if source.is_packed or not source.packs_entry_point or not source.entry_point_name.endswith(SHELL_ENDING):
-        return None
-    try:
-        text = source.read(source.entry_point_name, MOST_SHELL_BYTES).decode("utf-8", "replace")
-    except SourceError:
-        return None
-    name = read_batch_script(text).only_program
-    return None if name is None else _script(source.folder, name, cache)
+def _started_by_shell(
+    job: JobSpec, plan: TrainingPlan, source: SourceTree, cache: FileCache
+) -> list[_StartedProgram]:
+    """The programs that a job's shell script starts; none where there are several and a run alone would tell
+    with which words."""
+    subject = ReadableSource(job.code, source)
+    facts, jobs = instance_facts(job.resources.instance_type), started_by_words(subject, job)
+    names = {each.program for each in jobs}
+    found: list[_StartedProgram] = []
+    for each in jobs:
+        own = job_of_start(job, each, 1 if facts is None else max(1, facts.accelerators))
+        program = None if each.program is None else _script(job, source.folder, each.program, cache)
+        if isinstance(program, Program) and own is not None:
+            processes = own.distribution.processes_per_host
+            ranks = replace(plan, processes_per_host=processes, world_size=processes)
+            found.append(
+                _StartedProgram(program, ScriptSubject(program, with_folders(own), ranks), each.line)
+            )
+        elif program is not None and len(names) == 1:
+            return [_StartedProgram(program, program, each.line)]
+    return found
 
 
 def _own_program(job: JobSpec, root: Path, cache: FileCache) -> Program | Unread | None:
     from launcher.source.tree import module_files
 
     script = job.code.entry_point or module_files(job.code.module or "")[0]
-    return _script(root, script, cache) if root.is_dir() else None
+    return _script(job, root, script, cache) if root.is_dir() else None
 
 
-def _script(root: Path, name: str, cache: FileCache) -> Program | Unread | None:
+def _script(job: JobSpec, root: Path, name: str, cache: FileCache) -> Program | Unread | None:
     entry = root / name
     if entry.suffix != ".py" or not entry.is_file():
         return None
     # As the user names it, which is how the file is given in other findings.
     root = relative_to_working_folder(root)
-    return read_program(root / name, root, cache)
+    return read_program(root / name, root, cache, import_folders(job) or ())
 
 
 # A plan beside another: an earlier job's request, or the same job without Training Compiler.

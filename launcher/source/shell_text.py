@@ -61,10 +61,11 @@ _SKIPPED = frozenset({"function", "do", "{", "}", "!", "time", "exec", "nohup"})
 _BRANCHES = frozenset({"elif", "then", "else"})
 _ASSIGNMENT = re.compile(r"(?P<name>[A-Za-z_]\w*)(?P<plus>\+?)=")
 _EXPANSION = re.compile(
-    r"\$\{(?P<braced>[A-Za-z_]\w*+)(?P<array>\[[@*]\])?"
-    r"(?P<rest>(?:[^{}$]|\$(?!\{)|\$\{[^{}]*+\})*+)\}|\$(?P<plain>[A-Za-z_]\w*)"
+    r"\$\{(?P<braced>[A-Za-z_]\w*+|\d++|[@*])(?P<array>\[[@*]\])?"
+    r"(?P<rest>(?:[^{}$]|\$(?!\{)|\$\{[^{}]*+\})*+)\}|\$(?P<plain>[A-Za-z_]\w*|[0-9@*#])"
 )
 _DEFAULT = re.compile(r":?[-=](?P<text>.*)", re.DOTALL)
+_FROM = re.compile(r"(?::\s*(?P<first>\d{1,4}))?")
 _ARITHMETIC = re.compile(r"\$\(\((?P<sum>[^()]*+(?:\([^()]*+\)[^()]*+)*+)\)\)")
 _BARE_NAME = re.compile(r"(?<![\w$}])\$?(?P<plain>[A-Za-z_]\w*+)")
 _ONLY_A_RUN = re.compile(
@@ -180,6 +181,9 @@ class ShellScript:
         if _plain(tokens[0]) == "unset":
             self._unset([_plain(each) for each in tokens[1:]], line)
             return
+        if _plain(tokens[0]) in ("shift", "set", "getopts"):
+            self._move_words([_plain(each) for each in tokens])
+            return
         words = tuple(_shown(word.text) for each in tokens for word in self.expanded(each))
         if words:
             own = {name: _shown(value.text) for name, value in environment.items() if isinstance(value, Word)}
@@ -201,6 +205,19 @@ class ShellScript:
                 self.variables[name] = None
                 if name in self.exported:
                     self.exported[name] = Word(f"${{{name}}}", is_open=True), line
+
+    def _move_words(self, command: Sequence[str]) -> None:
+        """Leave out the first of the script's own words, by `shift`; another command may make them others."""
+        words = self.variables.get("@")
+        count = (*command[1:], "1")[0]
+        if command[0] == "set" and "--" not in command:
+            return
+        if command[0] == "shift" and self._is_certain and isinstance(words, tuple) and count.isdecimal():
+            self.variables |= variables_of_words(words[int(count) :])
+            self.variables[str(len(words))] = Word("")
+        else:
+            self.variables |= dict.fromkeys(each for each in self.variables if not each.isidentifier())
+            self.variables.pop("@", None)
 
     def _uses(self, tokens: Sequence[_Token]) -> frozenset[str]:
         found = (_EXPANSION.finditer(piece.text) for each in tokens for piece in each)
@@ -240,7 +257,10 @@ class ShellScript:
         if found is not None and (found["array"] or isinstance(self.variables.get(_name(found)), tuple)):
             value = self.variables.get(_name(found))
             if isinstance(value, tuple):
-                return list(value)
+                rest = _FROM.fullmatch(found["rest"] or "")
+                # The script's own words are counted from 1, those of an array from 0.
+                first = int(rest["first"] or 0) - (_name(found) in "@*") if rest is not None else 0
+                return [Word(_marked(whole))] if rest is None else list(value[max(0, first) :])
             if value is None:
                 return [Word(_marked(whole))]
         text = "".join(map(self._put_in, token))
@@ -263,6 +283,10 @@ class ShellScript:
         name = _name(match)
         default = _DEFAULT.fullmatch(match["rest"] or "") if match["braced"] else None
         value = self.variables.get(name)
+        if not name.isidentifier() and name not in self.variables:
+            if "@" not in self.variables:
+                return _marked(match[0])
+            value = Word("")
         if isinstance(value, tuple):
             return " ".join(each.text for each in value)
         if isinstance(value, Word) and (value.text or default is None) and (default or not match["rest"]):
@@ -406,6 +430,12 @@ def _name(match: re.Match[str]) -> str:
 
 def _plain(token: _Token) -> str:
     return "".join(each.text for each in token)
+
+
+def variables_of_words(words: Sequence[Word]) -> dict[str, Value | None]:
+    """What a script finds of the words that it is given: `$1`, `$2`, all of them as `$@`, and how many."""
+    numbered = {str(number): word for number, word in enumerate(words, start=1)}
+    return {**numbered, "@": tuple(words), "*": tuple(words), "#": Word(str(len(words)))}
 
 
 def read_commands(text: str, variables: Mapping[str, Value | None]) -> list[Command]:

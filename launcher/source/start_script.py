@@ -12,6 +12,7 @@ import re
 import shlex
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from types import MappingProxyType
 
 from launcher.frozen import frozen
 from launcher.source.shell_text import ShellScript, Value, Word
@@ -25,6 +26,8 @@ _SHORT = {
 
 _DIRECTIVE = re.compile(r"#SBATCH\s+(?P<words>.+)")
 _GPUS = re.compile(r"(?:gpu(?::[\w.-]+)?:|\w+:)?(?P<count>\d+)")
+
+NO_VARIABLES: Mapping[str, Value | None] = MappingProxyType({})
 
 _PREPARES = re.compile(r"(prepare|download|preprocess|(pre)?tokeni[sz]e|install|setup)(_\w+)?\.(py|sh)")
 """What scripts are called that make ready what another one trains on."""
@@ -44,6 +47,16 @@ class BatchJob:
     environment: Mapping[str, Word]
     folder: Word | None
     exports: Mapping[str, tuple[Word, int]]
+
+    @property
+    def program(self) -> str | None:
+        """The Python file that it starts, from the folder in which the script is started; None where a run
+        alone would tell."""
+        script, folder = self.start.script, self.folder or Word("")
+        is_known = not (script.is_open or folder.is_open or "$" in script.text + folder.text)
+        name = f"{script.text.replace('.', '/')}.py" if self.start.is_module else script.text
+        place = posixpath.normpath(posixpath.join(folder.text, name))
+        return place if is_known and place.endswith(".py") and place[0] not in "/." else None
 
 
 @frozen
@@ -67,13 +80,7 @@ class BatchScript:
     def only_program(self) -> str | None:
         """The Python file that all its trainings start, from the folder in which it is started itself; None
         where there are several, or a run alone would tell."""
-        found: set[str | None] = set()
-        for job in self.jobs:
-            script, folder = job.start.script, job.folder or Word("")
-            is_known = not (script.is_open or folder.is_open or "$" in script.text + folder.text)
-            name = f"{script.text.replace('.', '/')}.py" if job.start.is_module else script.text
-            place = posixpath.normpath(posixpath.join(folder.text, name))
-            found.add(place if is_known and place.endswith(".py") and place[0] not in "/." else None)
+        found = {each.program for each in self.jobs}
         return found.pop() if len(found) == 1 else None
 
     def handed_on(self) -> Iterator[tuple[str, str, int]]:
@@ -94,10 +101,10 @@ def is_batch_script(text: str) -> bool:
     return _DIRECTIVE.search(text) is not None or re.search(r"^\s*srun\b", text, re.MULTILINE) is not None
 
 
-def read_batch_script(text: str) -> BatchScript:
-    """Read a batch script."""
+def read_batch_script(text: str, variables: Mapping[str, Value | None] = NO_VARIABLES) -> BatchScript:
+    """Read a batch script that whoever starts it gives these variables."""
     options = dict(_options(text))
-    shell = ShellScript(text, dict(_told_by_slurm(options)))
+    shell = ShellScript(text, {**dict(_told_by_slurm(options)), **variables})
     jobs: list[BatchJob] = []
     folders = _Folders()
     python: str | None = None

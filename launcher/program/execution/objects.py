@@ -32,7 +32,8 @@ class RankWorld:
     """What a launcher and a job tell one process: which of the ranks it is, its words and its variables.
 
     `strategy` is the job's way of starting processes; with mpirun it is MPI that tells the ranks. `versions`
-    are those that the image has, by the names of packages.
+    are those that the image has, by the names of packages, `child` which of the processes is followed that a
+    program starts itself by torch.multiprocessing.
     """
 
     rank: int
@@ -44,6 +45,7 @@ class RankWorld:
     environment: Mapping[str, str]
     strategy: str
     versions: Mapping[str, str] = field(default_factory=dict)
+    child: int = 0
 
 
 class Symbol:

@@ -66,10 +66,10 @@ def _set_device(run: Process, event: CallMade) -> object:
 
 
 def _spawned(run: Process, event: CallMade) -> object:
-    """The first of the processes that a program starts itself."""
+    """One of the processes that a program starts itself."""
     function, given = event.argument("fn", 0), event.argument("args", 1)
     args = list(given) if isinstance(given, tuple | list) else []
-    run.call(function, [0, *args], {}, event.node)
+    run.call(function, [run.world.child, *args], {}, event.node)
     return None
 
 

@@ -22,6 +22,7 @@ from launcher.failure_modes import training_script
 from launcher.failure_modes.model import Edit, Finding, Fix, Location, Severity, Stage
 from launcher.failure_modes.registry import finds
 from launcher.jobs.job_sections import DEFAULT_REQUIREMENTS, NO_REQUIREMENTS
+from launcher.jobs.load_job import import_folders
 from launcher.planning.image_choice import job_image_software
 from launcher.planning.images import image_python, image_release, parse_aws_image
 from launcher.program.index import FileIndex, absolute_module_name, is_package
@@ -65,7 +66,7 @@ def own_modules_are_packed(subject: JobSubject) -> Iterator[Finding]:
     a way that is not written out, and of what it imports in a `try`, a condition or a function.
     """
     program, source = subject.program, subject.source
-    if program is None or source.problems or source.is_packed or "PYTHONPATH" in subject.job.environment:
+    if program is None or source.problems or source.is_packed or import_folders(subject.job) is None:
         return
     if any(word in file.text for word in ("sys.modules", "__path__", "addsitedir") for file in program.files):
         return
@@ -133,7 +134,7 @@ def imports_are_installed(subject: JobSubject) -> Iterator[Finding]:
     image = _packages_of_image(subject)
     if (job.framework is None and image is None) or program is None or not subject.on_sagemaker:
         return
-    if source.problems or source.is_packed or "PYTHONPATH" in job.environment:
+    if source.problems or source.is_packed or import_folders(job) is None:
         return
     imported = {program.entry, *(file for file, _, _ in sure_imports(program))}
     if any(map(_INSTALLING.search, (file.text for file in imported))):

@@ -6,9 +6,14 @@ import re
 from dataclasses import replace
 
 from launcher.failure_modes.model import Finding, Location
+from launcher.jobs.load_job import with_folders
+from launcher.jobs.specification import JobSpec, Strategy
 from launcher.planning.strategies.strategy import SHELL_ENDING
 from launcher.rules.job.subject import SourceSubject
+from launcher.rules.script.configuration_files import words_of
 from launcher.source.folder_walk import SourceError
+from launcher.source.shell_text import Word, variables_of_words
+from launcher.source.start_line import RANK_STARTERS
 from launcher.source.start_script import BatchJob, read_batch_script
 from launcher.text.regular_files import relative_to_working_folder
 
@@ -32,6 +37,46 @@ def shell_text(subject: SourceSubject) -> bytes:
 def shell_starts(subject: SourceSubject) -> tuple[BatchJob, ...]:
     """The commands of the shell script that the job starts that start a training."""
     return read_batch_script(shell_text(subject).decode("utf-8", "replace")).starts
+
+
+def started_by_words(subject: SourceSubject, job: JobSpec) -> tuple[BatchJob, ...]:
+    """The same with the words and the variables that the job gives the script; a training once."""
+    given = with_folders(job)
+    variables = {name: Word(str(value)) for name, value in given.environment.items()}
+    words = variables_of_words([Word(each) for each in words_of(given)])
+    return read_batch_script(shell_text(subject).decode("utf-8", "replace"), {**variables, **words}).jobs
+
+
+def job_of_start(job: JobSpec, start: BatchJob, devices: int) -> JobSpec | None:
+    """The job that would start what a command of its shell script starts, on hosts with so many devices.
+
+    None where a run alone would tell its words, where it goes to another folder before, and on several hosts,
+    whose ranks find one another in ways that the script has to see to.
+    """
+    line = start.start
+    words = (line.script, *line.arguments, *start.environment.values())
+    if any(each.is_open or "${" in each.text for each in words) or start.folder is not None:
+        return None
+    if start.program is None or (job.resources.instance_count or 1) > 1 or line.starter == "mpi":
+        return None
+    starts_ranks = line.starter in RANK_STARTERS
+    # torchrun alone starts one process where it is told no number.
+    default = 1 if line.starter in ("torchrun", "python") else devices
+    exported = {name: word for name, (word, _) in start.exports.items()}
+    own = {name: word.text for name, word in (exported | dict(start.environment)).items() if not word.is_open}
+    named = {"module": line.script.text} if line.is_module else {"entry_point": start.program}
+    code = {"entry_point": None, "module": None, **named, "arguments": [each.text for each in line.arguments]}
+    ranks = {
+        "strategy": Strategy.TORCHRUN if starts_ranks else Strategy.NONE,
+        "processes_per_host": line.processes_per_host or default,
+    }
+    given = {
+        "code": job.code.model_copy(update=code),
+        "distribution": job.distribution.model_copy(update=ranks),
+        "environment": {**job.environment, **own},
+        "hyperparameters": {},
+    }
+    return job.model_copy(update=given)
 
 
 def line_of_option(subject: SourceSubject, start: BatchJob, *names: str) -> int:

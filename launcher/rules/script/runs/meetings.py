@@ -54,7 +54,9 @@ def ranks_come_to_their_group(runs: RankRuns) -> Iterator[Finding]:
     Bad: `if args.group_name: init_process_group(...)` with a job that gives no `--group_name`. Good: the
     group is made where `WORLD_SIZE` is greater than one. Source: the sources of DIST008.
     """
-    if runs.first is None or not runs.trains or any(each.group for each in runs.runs):
+    if runs.first is None or not (runs.are_launched and runs.trains):
+        return
+    if any(each.group for each in runs.runs):
         return
     if runs.by_libraries or any(each.name.startswith("slipway.") for each in runs.first.events):
         return
@@ -98,7 +100,7 @@ def libraries_of_mpi_have_mpi(runs: RankRuns) -> Iterator[Finding]:
     Bad: `hvd.init()` with `strategy: torchrun`. Good: the same with `strategy: mpirun`. Source: the sources
     of DIST005; Horovod's documentation, running Horovod.
     """
-    if not runs.trains and next(runs.calls("*.step"), None) is None:
+    if not runs.are_launched or (not runs.trains and next(runs.calls("*.step"), None) is None):
         return
     for event in (each for run in runs.runs[:1] for each in run.calls(*_BY_MPI) if each.is_sure):
         yield finding_at(
@@ -121,7 +123,7 @@ def programs_start_themselves_once(runs: RankRuns) -> Iterator[Finding]:
     Good: the same with `strategy: none` on one host, or no such start. Source: the sources of DIST005.
     """
     for event in (each for run in runs.runs[:1] for each in run.calls(*STARTING) if each.is_sure):
-        if words_of_own(runs.program, event) is not None:
+        if runs.are_launched and words_of_own(runs.program, event) is not None:
             yield finding_at(
                 distribution.SCRIPT_DOES_NOT_FIT_STRATEGY,
                 event.node,
@@ -223,7 +225,7 @@ def ranks_have_their_own_devices(runs: RankRuns) -> Iterator[Finding]:
     if number is None or number != other:
         return
     started = next(runs.first.calls(*_STARTING), None)
-    own = started is not None and started.node in event.callers
+    own = runs.are_launched and started is not None and started.node in event.callers
     yield finding_at(
         distribution.MORE_PROCESSES_THAN_DEVICES,
         started.node if started is not None and own else event.node,

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Iterable, Iterator
+from dataclasses import replace
 from functools import cached_property
 from typing import TYPE_CHECKING
 
@@ -130,10 +131,14 @@ def loops_around(event: CallMade) -> int:
     return sum(isinstance(outer, ast.For | ast.While) for call in calls for outer in ancestors(call))
 
 
+_SPAWNS = ("torch.multiprocessing.spawn", "torch.multiprocessing.start_processes")
+
+
 class RankRuns:
     """What the first rank of a job does, its neighbour on the same host, and the first rank of the next host.
 
-    Nothing is run before somebody asks. Without torchrun there are none.
+    Nothing is run before somebody asks. Where the job starts one process on one host, that is the first rank,
+    or it starts the ranks by torch.multiprocessing. Other ways of starting ranks are not followed.
     """
 
     def __init__(self, subject: ScriptSubject) -> None:
@@ -141,7 +146,18 @@ class RankRuns:
         self.subject, self.program = subject, subject.program
         self.strategy = str(subject.job.distribution.strategy)
         self.hosts = subject.job.resources.instance_count or 1
-        self.processes = subject.plan.processes_per_host or 1
+        self._started = subject.plan.processes_per_host or 1
+        """How many processes the job starts on each host."""
+
+    @property
+    def are_launched(self) -> bool:
+        """Whether the job starts several ranks, and tells each which one it is."""
+        return self.strategy == "torchrun" and self.hosts * self._started > 1
+
+    @property
+    def processes(self) -> int:
+        """The ranks of each host."""
+        return max(self._started, self._spawned)
 
     @property
     def world_size(self) -> int:
@@ -149,19 +165,30 @@ class RankRuns:
         return self.hosts * self.processes
 
     @cached_property
+    def _spawned(self) -> int:
+        """How many ranks a program starts that is one process itself; 0 where it starts none so."""
+        begun = [] if self.are_launched else self.begun[:1]
+        starts = (each.argument("nprocs", 2) for run in begun for each in run.calls(*_SPAWNS))
+        count = next(starts, 0)
+        return count if isinstance(count, int) else 0
+
+    @cached_property
     def begun(self) -> list[RankRun]:
         """The runs of these ranks as far as they come, the first one first."""
-        is_script = self.program.entry.path.suffix == ".py"
-        if self.strategy != "torchrun" or self.world_size < 2 or not is_script:
+        if self.program.entry.path.suffix != ".py":
             return []
-        ranks = [0, *([1] if self.processes > 1 else []), *([self.processes] if self.hosts > 1 else [])]
-        files = self.program.analysis(ConfigurationFiles)
-        return [
-            run_rank(
-                self.program, self._world(each), files.document, files.packaged, self._is_gone, self._lacks
-            )
-            for each in ranks
-        ]
+        if self.are_launched:
+            size = self._started
+            return list(map(self._run, [0, *([1] if size > 1 else []), *([size] if self.hosts > 1 else [])]))
+        if self.strategy != "none" or self.hosts > 1 or self._started > 1:
+            return []
+        first = self._run(0)
+        spawns = any(isinstance(each.argument("nprocs", 2), int) for each in first.calls(*_SPAWNS))
+        return [first, self._run(0, child=1)] if spawns else [first]
+
+    def _run(self, rank: int, child: int = 0) -> RankRun:
+        files, world = self.program.analysis(ConfigurationFiles), replace(self._world(rank), child=child)
+        return run_rank(self.program, world, files.document, files.packaged, self._is_gone, self._lacks)
 
     @cached_property
     def runs(self) -> list[RankRun]:
@@ -245,19 +272,21 @@ class RankRuns:
             yield from run.calls(*names)
 
     def _world(self, rank: int) -> RankWorld:
-        job, size = self.subject.job, self.world_size
+        job, size = self.subject.job, self.hosts * self._started
         facts = instance_facts(job.resources.instance_type)
-        devices = self.processes if facts is None else facts.accelerators
-        variables = variables_of_torchrun(size, self.processes, rank)
+        devices = self._started if facts is None else facts.accelerators
+        variables = variables_of_torchrun(size, self._started, rank)
+        if not self.are_launched:
+            variables = {name: variables[name] for name in ("MASTER_ADDR", "MASTER_PORT")}
         if job.backend == "sagemaker":
-            host = rank // self.processes
+            host = rank // self._started
             variables |= variables_of_service(self.hosts, host, devices, list(job.inputs))
         variables |= {name: str(value) for name, value in job.environment.items()}
         return RankWorld(
             rank,
-            rank % self.processes,
+            rank % self._started,
             size,
-            self.processes,
+            self._started,
             devices,
             words_of(job),
             variables,
