@@ -62,6 +62,8 @@ READ_UNBOUND = "builtins.globals.__getitem__"
 _IMPORTS = (ast.Import, ast.ImportFrom)
 MODULE_MISSING = "builtins.ModuleNotFoundError.raised"
 """Stands among the calls where a program ends by a test of a module that is missing, with its name."""
+RECORD_MADE = "dataclasses.dataclass.made"
+"""Stands among the calls where a class becomes a dataclass, with the class."""
 UNMET = "builtins.AssertionError.raised"
 """Stands among the calls where an assertion on numbers does not hold, with its test."""
 _STEPS_OF_ONE_CALL = 50_000
@@ -688,7 +690,7 @@ class ProgramRun(Process):
     # Definitions.
 
     def _run_function(self, node: ast.FunctionDef | ast.AsyncFunctionDef, scope: RunScope) -> None:
-        made: object = Function(node, _outside_of_class(scope), self.defaults(node.args, scope))
+        made: object = Function(node, scope.outside_of_class, self.defaults(node.args, scope))
         for each in reversed(node.decorator_list):
             made = self._decorated(made, each, scope)
         self.bind_name(scope, node.name, made)
@@ -706,6 +708,8 @@ class ProgramRun(Process):
             return made
         if isinstance(value, Symbol) and "dataclass" in value.name and isinstance(made, Class):
             made.is_record = True
+            if value.name.startswith("dataclasses.dataclass"):
+                self.record(RECORD_MADE, (made,), call_at(made.node))
             return made
         maker = self.models.get(f"@{value.name.removesuffix('()')}") if isinstance(value, Symbol) else None
         if maker is not None:
@@ -751,10 +755,3 @@ def is_iterable(value: Object) -> bool:
     """Whether a program's object says what a loop over it goes through."""
     is_listed = value.kind.is_tuple or isinstance(value.native, list | dict)
     return is_listed or value.kind.find("__iter__") is not None
-
-
-def _outside_of_class(scope: RunScope) -> RunScope:
-    """The scope in which the names of a method are looked for."""
-    while scope.is_class and scope.outer is not None:
-        scope = scope.outer
-    return scope

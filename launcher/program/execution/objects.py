@@ -141,6 +141,11 @@ class RunScope:
         """The scope of its module."""
         return self if self.outer is None else self.outer.module
 
+    @property
+    def outside_of_class(self) -> RunScope:
+        """The scope in which the names of a method are looked for."""
+        return self.outer.outside_of_class if self.is_class and self.outer is not None else self
+
     def holder(self, name: str) -> RunScope | None:
         """The scope that holds a name that is read here."""
         if name in self.declared:

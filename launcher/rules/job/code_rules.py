@@ -239,6 +239,25 @@ def _why_not_packed(source: SourceTree) -> tuple[str, str]:
     )
 
 
+_CONFIGURATIONS = (".py", ".yaml", ".yml", ".json", ".toml", ".cfg", ".ini", ".conf")
+
+
+@finds(Stage.SPEC, training_script.ENTRY_POINT_MISSING)
+def named_files_are_packed(subject: JobSubject) -> Iterator[Finding]:
+    """A configuration in the source folder that the job names for its script must be in the archive."""
+    for index, word in enumerate(subject.job.code.arguments):
+        text = str(word).rpartition("=")[2]
+        left_out = subject.source.why_ignored(posixpath.normpath(text)) if "$" not in text else None
+        if text.endswith(_CONFIGURATIONS) and left_out is not None and left_out.ignore_file is not None:
+            yield training_script.ENTRY_POINT_MISSING.at(
+                ("code", "arguments", index),
+                f"{text} is left out by {left_out.ignore_file.name} of {left_out.ignore_file.parent}: the "
+                f"pattern {left_out.pattern} fits {left_out.name}, and the script would not find the file",
+                remedy=f"Change the pattern, or add the line !{left_out.name} to "
+                f"{subject.source.folder / '.slipwayignore'}.",
+            )
+
+
 # What stands in a shell script that the job starts.
 
 

@@ -4,7 +4,8 @@ The table `image_packages.json` names packages as pip does. `images` are those t
 SageMaker, by framework and full version: what all versions have in common, and what one has besides, some of
 it on one kind of processor alone. `brings` are well-known ones that no image needs to have, each with what
 pip installs beside it that not every image has. `first_wheels` are the first versions with a wheel for each
-version of Python, of packages that are hard to build, and `unfit` those that newer torches do not run.
+version of Python, of packages that are hard to build (or whose source builds with it), `wheels_before` older
+ones that have one as well, and `unfit` those that newer torches do not run.
 `repositories` are the packages that well-known addresses hold, and `modules` the names by which a package is
 imported, where they are others than its own. What is not in the table is not known, and no rule may judge by
 it.
@@ -127,6 +128,12 @@ def _of_repository(text: str, known: Mapping[str, Any]) -> Any:
 def first_wheel(package: str, python: str) -> str | None:
     """The first version of a package with a wheel for a version of Python; None where that is not known."""
     found: str | None = _table()["first_wheels"].get(package, {}).get(python)
+    return found
+
+
+def wheels_before(package: str) -> list[str]:
+    """The versions of a package before that one that have a wheel for every Python as well."""
+    found: list[str] = _table()["wheels_before"].get(package, [])
     return found
 
 

@@ -40,6 +40,7 @@ from launcher.rules.job.image_packages import (
     package_of,
     unfit_package,
     unfit_repository,
+    wheels_before,
 )
 from launcher.rules.job.subject import JobSubject
 from launcher.source.requirements_file import FileLine, WantedPackage
@@ -112,7 +113,7 @@ packages or those of a requirement are not known."""
 
 _INSTALLING = re.compile(
     r"sys\.modules\[[^\]]*\]\s*=(?!=)|sys\.modules\.(update|setdefault)|[\"']pip3?[\"']|\bpip\.(main|_internal)"
-    r"|\b(subprocess|os\.system|check_call|check_output|Popen|popen|run)\b[^\n]*\bpip3?\b"
+    r"|\b(system|call|check_call|check_output|Popen|popen|run)\([^\n]*\bpip3?\b"
 )
 """What a file holds that installs packages, or puts modules where they are looked for."""
 
@@ -381,9 +382,23 @@ _FIELD = ("code", "requirements")
 
 @finds(Stage.SPEC, training_script.REQUIREMENT_MISSING)
 def named_requirements_are_packed(subject: JobSubject) -> Iterator[Finding]:
-    """A file that the job names must be on the hosts; where the source is on S3, they look for it."""
+    """A file that the job names must be on the hosts; where the source is on S3, they look for it.
+
+    A warning of one that is called as it is by custom and that .gitignore leaves out (.slipwayignore is
+    written for jobs, and means it).
+    """
     named, source = subject.job.code.requirements, subject.source
     on_s3 = subject.job.code.source_dir.startswith("s3://")
+    ignored = source.why_ignored(DEFAULT_REQUIREMENTS) if named is None else None
+    if ignored is not None and ignored.ignore_file is not None and ignored.ignore_file.name == ".gitignore":
+        yield training_script.REQUIREMENT_MISSING.at(
+            _FIELD,
+            f"{DEFAULT_REQUIREMENTS} is left out by {ignored.ignore_file.name} (the pattern "
+            f"{ignored.pattern}): nothing of what it asks for would be installed",
+            remedy=f"Add the line !{DEFAULT_REQUIREMENTS} to {source.folder / '.slipwayignore'}; or write "
+            f"`requirements: {NO_REQUIREMENTS}` where the image has all that the script needs.",
+            severity=Severity.WARNING,
+        )
     if named in (None, NO_REQUIREMENTS) or source.requirements is not None or not source.exists or on_s3:
         return
     yield training_script.REQUIREMENT_MISSING.at(
@@ -565,7 +580,7 @@ def versions_have_wheels(subject: JobSubject) -> Iterator[Finding]:
             said = _said_by(wanted)
             if said.marker or said.url or _excludes_all(said):
                 continue
-            if _is_older(said, str(first)):
+            if _is_older(said, str(first)) and not any(map(said.specifier.contains, wheels_before(name))):
                 yield _at_line(
                     wanted.place,
                     f"{wanted.text} has no wheel for the image's Python {python} (the first is {first}): "

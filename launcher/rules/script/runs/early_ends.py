@@ -12,12 +12,19 @@ from launcher.failure_modes.model import Finding, Severity, Stage
 from launcher.failure_modes.registry import finds
 from launcher.frozen import frozen
 from launcher.program.execution.expressions import SLICED
-from launcher.program.execution.interpreter import MODULE_MISSING, READ_UNBOUND, READ_UNSET, UNMET
+from launcher.program.execution.interpreter import (
+    MODULE_MISSING,
+    READ_UNBOUND,
+    READ_UNSET,
+    RECORD_MADE,
+    UNMET,
+)
 from launcher.program.execution.objects import (
     OPEN,
     OWN,
     SETTING_OF_GROUPS,
     CallMade,
+    Class,
     DottedEntries,
     Object,
     OpenDictionary,
@@ -141,6 +148,50 @@ def arguments_are_still_taken(runs: RankRuns) -> Iterator[Finding]:
             )
             break
 
+
+@finds(Stage.SCRIPT, training_script.SCRIPT_RAISED)
+def defaults_of_dataclasses_can_be_shared(runs: RankRuns) -> Iterator[Finding]:
+    """A dataclass with a default that its objects would change for all: every rank ends where it is made.
+
+    Python refuses lists, dictionaries and sets, and from 3.11 on all that has no hash, as the objects of
+    other dataclasses that are compared by their fields and are not frozen.
+
+    Bad: `block: Block = Block()`. Good: `block: Block = field(default_factory=Block)`. Source: Python's
+    documentation, dataclasses, mutable default values; what is new in Python 3.11.
+    """
+    is_new = runs.packages.has_since("Python", "3.11") is not None
+    for event in (each for each in _sure_events(runs) if each.name == RECORD_MADE):
+        (made,) = event.args
+        for each in made.node.body:
+            if not isinstance(each, ast.AnnAssign) or "ClassVar" in ast.unparse(each.annotation):
+                continue
+            default = made.fields.get(getattr(each.target, "id", ""))
+            is_unhashable = is_new and isinstance(default, Object) and _is_without_hash(default.kind)
+            if each.value is not None and (type(default) in (list, dict, set) or is_unhashable):
+                yield finding_at(
+                    training_script.SCRIPT_RAISED,
+                    place_of(each),
+                    f"Python refuses `{ast.unparse(each.value)}` as the default of a dataclass, as all "
+                    f"objects would share it{' (since 3.11)' if is_unhashable else ''}: {_who(event)} with "
+                    "a ValueError",
+                    remedy="Write `field(default_factory=...)`.",
+                )
+
+
+def _is_without_hash(kind: Class) -> bool:
+    """Whether a class is a dataclass whose objects are compared by their fields, and may be changed."""
+    made = next((each for each in kind.line() if _OF_DATACLASS.search(_decorators(each))), None)
+    if made is None or any("__hash__" in each.fields for each in kind.line()):
+        return False
+    return not _HASHED.search(_decorators(made))
+
+
+def _decorators(kind: Class) -> str:
+    return " ".join(map(ast.unparse, kind.node.decorator_list))
+
+
+_OF_DATACLASS = re.compile(r"\bdataclass\b")
+_HASHED = re.compile(r"\b(frozen|unsafe_hash)=True|\beq=False")
 
 _EXITS = ("sys.exit", "builtins.exit", "builtins.quit", "os._exit")
 
@@ -564,6 +615,7 @@ ENDING_RUN_RULES = (
     names_are_still_there,
     names_are_bound,
     arguments_are_still_taken,
+    defaults_of_dataclasses_can_be_shared,
     versions_are_accepted,
     sizes_can_be_divided,
     optional_modules_are_there,

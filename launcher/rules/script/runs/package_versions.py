@@ -102,7 +102,11 @@ class PackageVersions:
             return {}
         release = Version(exact["torch"]).release[:2]
         lowest = [table for version, table in _AT_LEAST.items() if release >= version]
-        return {package: version for table in lowest for package, version in table.items()} | exact
+        found = {package: version for table in lowest for package, version in table.items()}
+        # What is there is there as a wheel.
+        wheels = {each: first_wheel(_plain(each), exact.get("Python", "")) for each in found}
+        newer = {name: first for name, first in wheels.items() if first is not None}
+        return {name: max(found[name], newer.get(name, "0"), key=Version) for name in found} | exact
 
     @cached_property
     def hydra(self) -> str | None:
@@ -141,6 +145,8 @@ class PackageVersions:
         nobody can tell, or the package is not there."""
         of_image = self.of_image.get(package)
         wanted = self._requirements
+        if of_image is None and any(map(self.lacks, modules_of([_plain(package)]))):
+            return _NEWEST if self._has_new_python() else None  # Who adds it gets that one.
         # What is built for the image's torch is kept, whatever the requirements say: pip refuses the others.
         if wanted is None or package in self._exact:
             return of_image
@@ -192,14 +198,18 @@ class PackageVersions:
             if each.requirement is not None:
                 yield each.requirement
 
+    def _has_new_python(self) -> bool:
+        """Whether the newest versions of all packages can be installed with the image's Python."""
+        python = self._exact.get("Python")
+        return self._image is not None and python is not None and Version(python) >= _OLDEST_PYTHON
+
     def _is_newest(self, package: str) -> bool:
         """Whether pip finds the newest version of a package that is asked for without an upper limit: the
         image has none that it would keep, and nothing else that is limited has to fit to it."""
-        python = self._exact.get("Python")
-        if self._image is None or python is None or Version(python) < _OLDEST_PYTHON:
+        if not self._has_new_python():
             return False
         own, brought = modules_of([_plain(package)]), modules_brought(_plain(package)) or frozenset()
-        if own & self._image.modules:
+        if self._image is None or own & self._image.modules:
             return False
         limited = [
             canonicalize_name(each.name)

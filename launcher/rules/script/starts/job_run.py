@@ -326,7 +326,7 @@ class JobRun:
         inner = node
         for outer in ancestors_in_function(node):
             if isinstance(outer, ast.If) and inner is not outer.test:
-                if self.truth(outer.test) is not any(each is inner for each in outer.body):
+                if self._within(outer.test, self.truth) is not any(each is inner for each in outer.body):
                     return False
             elif isinstance(outer, _OPEN):
                 return False
