@@ -36,7 +36,9 @@ from launcher.program.execution.objects import (
     Symbol,
     Turns,
     bounded,
+    is_iterable,
     is_known,
+    is_member,
     setter_of,
 )
 from launcher.program.execution.process import CODE_FOLDER, Packaged, Process
@@ -409,6 +411,8 @@ class ProgramRun(Process):
             return self._read_of_object(found, owner, node)
         if isinstance(owner.native, dict) and name in owner.native:
             return owner.native[name]
+        if name == "__setattr__":
+            return Native(name, lambda key, value: self.set_attribute(owner, key, value))
         lookup = owner.kind.find("__getattr__")
         if owner.native is not None and (lookup is None or hasattr(owner.native, name)):
             return self.attribute(owner.native, name, node)
@@ -454,6 +458,8 @@ class ProgramRun(Process):
         base = kind.library_base() if isinstance(kind, Class) else None
         if name == "__init__" and base is not None:
             return Native(name, lambda *args, **given: self._make_base(base, args, given, self.at))
+        if name == "__setattr__" and isinstance(owner, Object):
+            return Native(name, lambda key, value: owner.attributes.update({key: value}))
         if name in ("__init__", "__init_subclass__", "__setattr__"):
             return Native(name, lambda *_, **__: None)
         if name == "__new__":
@@ -640,7 +646,7 @@ class ProgramRun(Process):
         made = Object(kind)
         base = kind.library_base()
         if base in _ENUMERATIONS and args:
-            return next((each for each in kind.fields.values() if _is_member(each, args[0])), Symbol())
+            return next((each for each in kind.fields.values() if is_member(each, args[0])), Symbol())
         if base is not None:
             maker = self.models.get(f"{base}:")
             given = (args, keywords) if kind.find("__init__") is None else ([], {})
@@ -744,14 +750,3 @@ class ProgramRun(Process):
 
 
 _ENUMERATIONS = ("enum.Enum", "enum.IntEnum", "enum.StrEnum")
-
-
-def _is_member(each: object, value: object) -> bool:
-    """Whether something of an enumeration is the member of a value."""
-    return isinstance(each, Object) and is_known(value) and each.attributes.get("value") == value
-
-
-def is_iterable(value: Object) -> bool:
-    """Whether a program's object says what a loop over it goes through."""
-    is_listed = value.kind.is_tuple or isinstance(value.native, list | dict)
-    return is_listed or value.kind.find("__iter__") is not None

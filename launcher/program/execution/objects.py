@@ -167,9 +167,9 @@ class Module:
     scope: RunScope | None
 
     @property
-    def entries(self) -> OpenDictionary:
+    def entries(self) -> ModuleEntries:
         """Its `__dict__`; a branch that is not run may put more into it."""
-        return OpenDictionary({} if self.scope is None else self.scope.variables)
+        return ModuleEntries({} if self.scope is None else self.scope.variables)
 
 
 @dataclass(eq=False)
@@ -486,3 +486,14 @@ class Environ(dict[str, Any]):
         """Whether a variable is set that is not among the known ones."""
         is_open = SET_ANYWAY.fullmatch(key) and not key.startswith(("OMPI_", "MASTER_"))
         return None if is_open else False
+
+
+def is_member(each: object, value: object) -> bool:
+    """Whether something of an enumeration is the member of a value."""
+    return isinstance(each, Object) and is_known(value) and each.attributes.get("value") == value
+
+
+def is_iterable(value: Object) -> bool:
+    """Whether a program's object says what a loop over it goes through."""
+    is_listed = value.kind.is_tuple or isinstance(value.native, list | dict)
+    return is_listed or value.kind.find("__iter__") is not None

@@ -244,7 +244,8 @@ _PLAIN_METHODS = {
     list: frozenset(
         ["append", "extend", "insert", "pop", "remove", "index", "reverse", "copy", "clear", "count", "sort"]
     ),
-    dict: frozenset(["get", "items", "keys", "values", "update", "pop", "setdefault", "copy", "clear"]),
+    dict: frozenset(["get", "items", "keys", "values", "update", "pop", "setdefault", "copy", "clear"])
+    | frozenset(["__getitem__", "__setitem__", "__contains__"]),
     set: frozenset(["add", "update", "discard", "remove", "union", "intersection", "difference", "copy"]),
     tuple: frozenset({"index", "count"}),
 }
@@ -281,7 +282,7 @@ def _apply(run: Process, owner: Any, name: str, args: tuple[Any, ...], keywords:
     if isinstance(owner, dict):
         if name in ("items", "keys", "values"):
             found = list(getattr(owner, name)())
-            return Symbol(owner=found) if isinstance(owner, OpenDictionary) else found
+            return Symbol(owner=found) if type(owner) is OpenDictionary else found
         if name == "update":
             given = {**(args[0] if args and isinstance(args[0], dict) else {}), **keywords}
             if isinstance(owner, Environ):
@@ -294,7 +295,9 @@ def _apply(run: Process, owner: Any, name: str, args: tuple[Any, ...], keywords:
             return chosen([*owner.values(), *args[1:]]) if name == "get" else Symbol()
         if name == "get" and args and isinstance(args[0], str):
             run.keys.add(args[0])
-        if name == "pop" and args and args[0] not in owner:
+        if name in ("pop", "__getitem__") and args and args[0] not in owner:
+            if isinstance(owner, OpenDictionary):
+                return Symbol()
             if len(args) > 1:
                 return args[1]
             return run.fail("KeyError")
@@ -580,6 +583,12 @@ def _import_module(run: Process, event: CallMade) -> object:
         found := document_of(run, f"{known.replace('.', '/')}.py"), dict
     ):
         return record_of(found)  # A configuration that is imported by its name.
+    for each in run.events[::-1] if run.module(known) is None else ():
+        if each.name in ("sys.path.insert", "sys.path.append") and each.args:
+            inside = posixpath.relpath(_absolute(run, text_of(each.args[-1])), CODE_FOLDER)
+            below = run.module(f"{inside.replace('/', '.')}.{known}") if is_known(inside) else None
+            if below is not None and below.scope is not None:
+                return below
     is_missing = run.module(known) is None and run.module(known.partition(".")[0]) is not None
     if is_missing and run.is_caught("ModuleNotFoundError"):
         raise Raised("ModuleNotFoundError")
@@ -733,7 +742,7 @@ PYTHON_MODELS: dict[str, Model] = {
     **dict.fromkeys((".merge_from_dict", ".merge_from_other_cfg"), _merged_from_other),
     **{f".{name}": _of_path(name) for name in (*_PATH_ATTRIBUTES, *_PATH_METHODS)},
     ".clone": lambda run, owner: Native("clone", lambda: owner),
-    "builtins.dict:": _own_dictionary,
-    "collections.OrderedDict:": _own_dictionary,
+    **{f"{each}:": _own_dictionary for each in ("builtins.dict", "collections.OrderedDict")},
+    **{f"{each}:": lambda *given: record_of(_own_dictionary(*given)) for each in _RECORDS},
     "builtins.list:": _own_list,
 }

@@ -32,7 +32,8 @@ if TYPE_CHECKING:
     from launcher.documents import Document
     from launcher.jobs.specification import JobSpec
 
-_COMMENT = re.compile(rb"(?m)(?:^|[\s,])//[^\n]*$")
+_COMMENT = re.compile(rb'("(?:[^"\\\n]|\\.)*+")|//[^\n]*+')
+"""A text of JSON, which is kept, or a comment behind two strokes."""
 _OF_TOOLS = ("package.json", "environment.yml", "environment.yaml", ".pre-commit-config.yaml", "mkdocs.yml")
 """Files of others' tools that lie beside programs."""
 _ENDINGS = (".yaml", ".yml", ".json", ".toml", ".ini", ".cfg")
@@ -441,7 +442,7 @@ def _parsed(path: Path, keeps_case: bool = False) -> Any:
             try:
                 return json.loads(raw)
             except ValueError:  # Some programs leave comments out before they read it.
-                return json.loads(_COMMENT.sub(b"", raw))
+                return json.loads(_COMMENT.sub(rb"\1", raw))
         if path.suffix == ".toml":
             import tomllib  # Few programs have such a file.
 

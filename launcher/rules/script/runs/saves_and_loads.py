@@ -507,6 +507,58 @@ def _paths(run: RankRun) -> Iterator[tuple[CallMade, str]]:
         yield event, given.name if isinstance(given, OpenedFile) else text_of(given)
 
 
+_SMALL_WRITERS = {
+    "builtins.open": ("file", 0),
+    **dict.fromkeys(("shutil.copy", "shutil.copy2", "shutil.copyfile"), ("dst", 1)),
+    "omegaconf.OmegaConf.save": ("f", 1),
+    "numpy.save": ("file", 0),
+}
+"""What writes a file that is no checkpoint, and which argument is its path."""
+
+
+@finds(Stage.SCRIPT, checkpoints.RANKS_WRITE_SAME_FILE)
+def ranks_write_their_own_files(runs: RankRuns) -> Iterator[Finding]:
+    """Files beside the checkpoints that all ranks of a host write at once: informational.
+
+    They hold the same, but who reads one meanwhile may find it empty, and on a shared file system the last
+    one to write need not be whole.
+
+    Bad: `yaml.dump(config, open(f"{args.output}/config.yaml", "w"))`. Good: the same on rank 0. Source:
+    developer guide, model-checkpoints.
+    """
+    first, neighbour = runs.first, runs.neighbour
+    if first is None or neighbour is None or not runs.trains:
+        return
+    theirs = {event.node: path for event, path in _written(neighbour) if _is_of_all(event)}
+    found = {
+        event.node: path
+        for event, path in _written(first)
+        if path.strip(f"{OPEN}./")
+        and theirs.get(event.node) == path
+        and OWN not in path
+        and _is_of_all(event)
+    }
+    if found:
+        (node, path), *more = found.items()
+        yield finding_at(
+            checkpoints.RANKS_WRITE_SAME_FILE,
+            node,
+            f"every rank writes `{shown_path(path)}` in this job: who reads it meanwhile may find it empty",
+            severity=Severity.INFO,
+            remedy="Write it on rank 0 alone.",
+            related=[related_at(each, "so too here") for each, _ in more],
+        )
+
+
+def _written(run: RankRun) -> Iterator[tuple[CallMade, str]]:
+    """What a rank writes to one file that is no checkpoint, and its path, of which parts may be open."""
+    for event in run.calls(*_SMALL_WRITERS):
+        mode = event.argument("mode", 1) if event.name == "builtins.open" else "w"
+        path = text_of_path(event.argument(*_SMALL_WRITERS[event.name]))
+        if isinstance(mode, str) and mode[:1] in ("w", "x") and path and not path.startswith("/dev/"):
+            yield event, path
+
+
 def _is_of_all(event: CallMade) -> bool:
     """Whether every rank that comes near a call makes it: the tests around it are the same on all of them."""
     return not any(is_asked_of_ranks(each) for each in event.tests)
@@ -516,4 +568,5 @@ STATE_RUN_RULES = (
     states_are_saved_where_they_are_kept,
     restarts_come_to_a_load,
     ranks_save_to_their_own_files,
+    ranks_write_their_own_files,
 )
