@@ -665,6 +665,7 @@ _RECORDS = (
 
 PYTHON_MODELS: dict[str, Model] = {
     "os.environ=": _environ,
+    "six.string_types=": lambda run, owner: (run.python["str"],),
     "os.getenv": _get_variable,
     **dict.fromkeys(("os.path.join", "blobfile.join"), joined_path),
     "os.path.basename": _by_path(posixpath.basename),

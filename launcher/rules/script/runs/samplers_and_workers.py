@@ -12,6 +12,8 @@ from launcher.failure_modes import data
 from launcher.failure_modes.model import Finding, Severity, Stage
 from launcher.failure_modes.registry import finds
 from launcher.program.execution.objects import SCALARS, CallMade, Object, Symbol
+from launcher.program.execution.written_trees import place_of
+from launcher.program.index import ancestors
 from launcher.rules.script.data.workers.worker_resources import too_many_workers
 from launcher.rules.script.findings import finding_at, related_at
 from launcher.rules.script.runs.rank_runs import TRAINING, RankRuns, loops_around, settings_of
@@ -107,6 +109,68 @@ def loaders_deal_ranks_their_part(runs: RankRuns) -> Iterator[Finding]:
         return
 
 
+_DRAWS = re.compile(r"(?P<by>numpy\.random|random)\.(shuffle|choices?|permutation|sample)|torch\.randperm")
+"""What puts into an order, or chooses, by a generator that each process has of its own."""
+_SEEDS_OF_ALL = ("seed_everything", "set_seed", "manual_seed_all", "seed_all")
+
+
+@finds(Stage.SCRIPT, data.SAMPLER_SEED_DIFFERS)
+def ranks_deal_one_order(runs: RankRuns) -> Iterator[Finding]:
+    """A dataset that each rank puts into an order of its own before a sampler deals the places in it.
+
+    The parts of the ranks are parts of different lists: some samples are in several, others in none. Silent
+    where the generator has got one seed on all ranks, or nobody knows which.
+
+    Bad: `random.shuffle(self.files)` in the constructor of a dataset with a DistributedSampler. Good: the
+    same behind `random.seed(0)`. Source: torch.utils.data.distributed.DistributedSampler.
+    """
+    first, neighbour = runs.first, runs.neighbour
+    if first is None or neighbour is None or not runs.trains:
+        return
+    dealt = {node for each in first.calls(_LOADER) if _is_dealt(each) for node in _classes_of(each)}
+    for place, event in enumerate(first.events if dealt else ()):
+        drawn = _DRAWS.fullmatch(event.name)
+        made_in = {outer for call in (event.node, *event.callers) for outer in ancestors(call)}
+        if drawn is None or not made_in & dealt:
+            continue
+        seeds = [_seed_of(each, drawn["by"] or "torch") for each in first.events[:place]]
+        theirs = [_seed_of(each, drawn["by"] or "torch") for each in neighbour.events]
+        mine = [each for each in seeds if each is not None]
+        if mine and (not isinstance(mine[-1], int) or mine[-1] in theirs):
+            continue
+        yield finding_at(
+            data.SAMPLER_SEED_DIFFERS,
+            event.node,
+            "each rank orders the dataset by chance for itself, and the sampler deals parts of different "
+            "lists: samples overlap, and others are never seen",
+            remedy="Give the generator one seed on all ranks before (`random.Random(0)`), or sort the list "
+            "and leave the order to the sampler.",
+        )
+        return
+
+
+def _is_dealt(loader: CallMade) -> bool:
+    """Whether a loader's sampler deals each rank its part, by what it is called."""
+    given = [loader.argument(*each) for each in (("sampler", 3), ("batch_sampler", 4))]
+    names = (each.kind.node.name if isinstance(each, Object) else getattr(each, "name", "") for each in given)
+    return any("Distributed" in str(each) for each in names)
+
+
+def _classes_of(loader: CallMade) -> list[ast.AST]:
+    """The classes of a loader's dataset that are the program's own."""
+    given = loader.argument("dataset", 0)
+    return [place_of(each.node) for each in given.kind.line()] if isinstance(given, Object) else []
+
+
+def _seed_of(event: CallMade, library: str) -> object:
+    """The seed that a call gives the generator of a library; None of another call."""
+    whole, last = event.name, event.name.rpartition(".")[2]
+    own = {"numpy.random": "numpy.random.seed", "random": "random.seed", "torch": "torch.manual_seed"}
+    if whole != own[library] and last not in _SEEDS_OF_ALL:
+        return None
+    return event.args[0] if event.args else Symbol()
+
+
 def _is_one_dataset(one: CallMade, other: CallMade) -> bool:
     """Whether two ranks give their loaders the same dataset, of which it is known what it is."""
     mine, theirs = one.argument("dataset", 0), other.argument("dataset", 0)
@@ -155,4 +219,5 @@ LOADER_RUN_RULES = (
     loaders_leave_cpus_to_others,
     ranks_tell_samplers_the_epoch,
     loaders_deal_ranks_their_part,
+    ranks_deal_one_order,
 )
