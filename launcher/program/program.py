@@ -41,7 +41,7 @@ from launcher.program.index import (
 )
 from launcher.program.objects.forwarding import write_out_forwarded
 from launcher.program.objects.written_out import CHANGING, write_out
-from launcher.program.texts import folders_added, folders_between
+from launcher.program.texts import adds_folders, folders_added, folders_between
 from launcher.program.values import (
     External,
     Instance,
@@ -168,6 +168,9 @@ def _library_name(value: Value) -> str | None:
 
 MOST_FILES = 400
 """So many files of a program are read, those nearest to the entry first."""
+
+MOST_FOLDERS = 400
+"""So many folders are looked at for a module that lies in none of those in which Python looks."""
 
 MOST_BYTES = 4_000_000
 """A larger file is data in the clothes of a program."""
@@ -309,6 +312,8 @@ class _ImportChain:
         self.tried: set[str] = set()
         self.tops: dict[str, bool] = {}
         self.bytes = len(entry.text)
+        self.adds_folders = False
+        """Whether a file adds folders to those in which Python looks for modules."""
 
     def program(self) -> Program:
         files = {self.entry: self._name_of_entry()}
@@ -316,6 +321,9 @@ class _ImportChain:
         waiting = deque(files.items())
         while waiting:
             file, name = waiting.popleft()
+            if not self.adds_folders and adds_folders(file):
+                self.adds_folders, self.tried = True, self.tried & set(self.modules)
+                waiting.extend((each, named) for each, named in files.items() if each is not file)
             for folder in folders_added(file, self.folders, self.root):
                 self.folders, self.tried = (*self.folders, folder), self.tried & set(self.modules)
                 self.tops.clear()
@@ -374,13 +382,32 @@ class _ImportChain:
     def _candidates(self, name: str) -> Iterator[Path]:
         """The files that an absolute name may mean, the first that Python would take first."""
         parts = name.split(".")
-        if not all(part.isidentifier() for part in parts) or not self._has_top(parts[0]):
+        if not all(part.isidentifier() for part in parts):
             return
-        for folder in (*self.folders, *(() if is_of_a_library(name) else self.between)):
+        if self._has_top(parts[0]):
+            yield from self._files_of(parts, *self.folders, *(() if is_of_a_library(name) else self.between))
+        elif self.adds_folders and not is_of_a_library(name):
+            # Which folder is added may be what only a run knows: there is one alone that has the module.
+            having = [each for each in self._below if next(self._files_of(parts, each), None)]
+            if len(having) == 1:
+                yield from self._files_of(parts, *having)
+
+    def _files_of(self, parts: Sequence[str], *folders: Path) -> Iterator[Path]:
+        for folder in folders:
             place = folder.joinpath(*parts)
             for path in (place / "__init__.py", place.with_name(f"{place.name}.py")):
                 if self._is_ours(path):
                     yield path
+
+    @cached_property
+    def _below(self) -> list[Path]:
+        """The folders below the root, as many as are looked at."""
+        found = [self.root]
+        for folder in found:  # It grows while it is read.
+            with suppress(OSError):
+                inside = sorted(each for each in folder.iterdir() if each.is_dir() and not each.is_symlink())
+                found += [each for each in inside if each.name[0] not in "._" and len(found) < MOST_FOLDERS]
+        return found
 
     def _has_top(self, name: str) -> bool:
         """Whether a topmost module or package of this name may be in one of the folders: most imports are of

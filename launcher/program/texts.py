@@ -148,6 +148,11 @@ def _filled(node: ast.expr, text: str, given: _Given) -> ast.JoinedStr | None:
 _MOST_NESTED = 12
 
 
+def adds_folders(file: FileIndex) -> bool:
+    """Whether a file adds folders to those in which Python looks for modules, whichever these are."""
+    return next(_calls_that_add(file), None) is not None
+
+
 def folders_added(file: FileIndex, known: Sequence[Path], root: Path) -> list[Path]:
     """The folders below `root` that a file adds to those in which Python looks for modules.
 

@@ -159,16 +159,19 @@ _DRAWN = frozenset(
 
 
 def source_of_difference(
-    program: Program, node: ast.expr, drawn_before: frozenset[ast.Call] = frozenset()
+    program: Program,
+    node: ast.expr,
+    drawn_before: frozenset[ast.Call] = frozenset(),
+    leaves_out: Callable[[ast.AST], bool] = lambda node: False,
 ) -> str | None:
     """By what an expression surely differs between the ranks: a rank, or what each process has of its own.
 
     None where they agree on a part of it, or a rank is taken off again. `drawn_before` are drawings of whose
-    seeds it is a part.
+    seeds it is a part; `leaves_out` says which calls no process comes to.
     """
     value = program.value(node)
     parts = list(parts_of(program, node))
-    calls = [each for each in parts if isinstance(each, ast.Call)]
+    calls = [each for each in parts if isinstance(each, ast.Call) and not leaves_out(each)]
     if _may_be_shared(program, parts):
         return None
     if isinstance(value, RankValue):

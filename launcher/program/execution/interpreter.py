@@ -676,8 +676,8 @@ class ProgramRun(Process):
         for each in args:
             if isinstance(native, list):
                 native.extend(self.items_of(each, self.at))
-            elif isinstance(each, dict):
-                native.update(each)
+            elif isinstance(entries := each.native if isinstance(each, Object) else each, dict):
+                native.update(entries)
         if isinstance(native, dict):
             native.update(keywords)
 
@@ -703,6 +703,9 @@ class ProgramRun(Process):
 
     def _decorated(self, made: Any, decorator: ast.expr, scope: RunScope) -> object:
         value = self.evaluate(decorator, scope)
+        value = (
+            value.function if isinstance(value, BoundCall) and isinstance(value.function, Symbol) else value
+        )
         last = value.name.rpartition(".")[2] if isinstance(value, Symbol | Native) else ""
         if last in ("property", "cached_property", "staticmethod", "classmethod") and isinstance(
             made, Function

@@ -174,8 +174,9 @@ def dictionary_of(value: tuple[Any, ...], entries: dict[str, Any]) -> object:
     if STARS in entries:
         return Symbol()
     for each in value:
-        if isinstance(each, dict):
-            found.update(each)
+        table = each.native if isinstance(each, Object) else each
+        if isinstance(table, dict):
+            found.update(table)
         elif isinstance(each, list):
             found.update({key: one for key, one in each if is_known(key)})
         else:
@@ -252,6 +253,20 @@ def _any(run: Process, value: Any, *, decides: bool) -> object:
     return decides if decides in truths else Symbol() if None in truths else not decides
 
 
+_ABSTRACT: dict[str, type | tuple[type, ...]] = {
+    **{
+        f"{each}.{name}": dict
+        for each in ("collections.abc", "typing")
+        for name in ("Mapping", "MutableMapping")
+    },
+    "collections.abc.Sequence": (list, tuple, str),
+    "collections.abc.Iterable": (list, tuple, dict, set, str),
+    **{f"numbers.{each}": (int, float) for each in ("Number", "Real")},
+    "numbers.Integral": int,
+}
+"""The classes of Python's library that its own types belong to."""
+
+
 def _is_instance(value: Any, kind: Any) -> object:
     if isinstance(kind, tuple):
         found = [_is_instance(value, each) for each in kind]
@@ -261,6 +276,10 @@ def _is_instance(value: Any, kind: Any) -> object:
             return Symbol()
         native = value.native if isinstance(value, Object) else value
         return isinstance(native, _TYPES[kind.name])
+    if isinstance(kind, Symbol) and kind.name in _ABSTRACT and not isinstance(value, Symbol):
+        native = value.native if isinstance(value, Object) else value
+        if native is not None or not isinstance(value, Object):
+            return isinstance(native, _ABSTRACT[kind.name])
     if isinstance(kind, Class):
         return (
             kind in value.kind.line()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
+from functools import partial
 
 from launcher.failure_modes import data
 from launcher.failure_modes.model import Finding, Fix, Severity, Stage
@@ -42,10 +43,11 @@ from launcher.program.objects.bound_arguments import bind_arguments
 from launcher.program.program import Program
 from launcher.program.ranks.model_averaging import reductions_of_gradients
 from launcher.program.ranks.participants import Closure, Participants
+from launcher.program.ranks.reachability import never_runs
 from launcher.program.ranks.training_loops import calls_beside, calls_in
 from launcher.program.records import REPLACING
 from launcher.program.surroundings.loader_classes import SAMPLER
-from launcher.program.surroundings.options import DefaultRun
+from launcher.program.surroundings.options import DefaultRun, truth_by_default
 from launcher.program.surroundings.seeds import SEEDED_BY
 from launcher.program.values import (
     INIT_PROCESS_GROUP,
@@ -408,10 +410,15 @@ def samplers_share_their_seed(program: Program) -> Iterator[Finding]:
     given += [(argument_of(call, "epoch", 0), "epoch") for call in told if isinstance(call, ast.Call)]
     given += [(each, "seed") for each in _set_seeds(loaders)]
     run = program.analysis(DefaultRun)
+
+    def is_off(call: ast.AST) -> bool:
+        """Whether no process comes to a call unless an option asks for it."""
+        return never_runs(program, call, partial(truth_by_default, program))
+
     for seed, what in given:
         if seed is None or _is_changed_elsewhere(program, seed):
             continue
-        source = source_of_difference(program, seed)
+        source = source_of_difference(program, seed, leaves_out=is_off)
         ways = () if source is not None else ranks_on_the_way(program, seed)
         source = source or next((name for way, name in ways if not run.leaves_out(way)), None)
         if source is not None:

@@ -166,7 +166,7 @@ def defaults_of_dataclasses_can_be_shared(runs: RankRuns) -> Iterator[Finding]:
             if not isinstance(each, ast.AnnAssign) or "ClassVar" in ast.unparse(each.annotation):
                 continue
             default = made.fields.get(getattr(each.target, "id", ""))
-            is_unhashable = is_new and isinstance(default, Object) and _is_without_hash(default.kind)
+            is_unhashable = is_new and _is_without_hash(default)
             if each.value is not None and (type(default) in (list, dict, set) or is_unhashable):
                 yield finding_at(
                     training_script.SCRIPT_RAISED,
@@ -178,18 +178,29 @@ def defaults_of_dataclasses_can_be_shared(runs: RankRuns) -> Iterator[Finding]:
                 )
 
 
-def _is_without_hash(kind: Class) -> bool:
-    """Whether a class is a dataclass whose objects are compared by their fields, and may be changed."""
-    made = next((each for each in kind.line() if _OF_DATACLASS.search(_decorators(each))), None)
-    if made is None or any("__hash__" in each.fields for each in kind.line()):
-        return False
-    return not _HASHED.search(_decorators(made))
+def _is_without_hash(value: object) -> bool:
+    """Whether Python has no hash of a value: of an array of numpy's, of an object whose class says what it is
+    equal to, and of a dataclass that is compared by its fields and may be changed."""
+    if isinstance(value, Symbol):
+        return value.name in _ARRAYS
+    for each in value.kind.line() if isinstance(value, Object) else ():
+        if "__hash__" in each.fields:
+            return False
+        if "__eq__" in each.fields:
+            return True
+        if _OF_DATACLASS.search(_decorators(each)):
+            return not _HASHED.search(_decorators(each))
+    return False
 
 
 def _decorators(kind: Class) -> str:
     return " ".join(map(ast.unparse, kind.node.decorator_list))
 
 
+_ARRAYS = frozenset(
+    f"numpy.{each}()"
+    for each in ("array", "zeros", "ones", "arange", "asarray", "empty", "full", "linspace", "eye")
+)
 _OF_DATACLASS = re.compile(r"\bdataclass\b")
 _HASHED = re.compile(r"\b(frozen|unsafe_hash)=True|\beq=False")
 

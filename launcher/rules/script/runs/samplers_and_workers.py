@@ -11,7 +11,7 @@ from launcher.cluster.instances import instance_facts
 from launcher.failure_modes import data
 from launcher.failure_modes.model import Finding, Severity, Stage
 from launcher.failure_modes.registry import finds
-from launcher.program.execution.objects import SCALARS, CallMade, Object, Symbol
+from launcher.program.execution.objects import SCALARS, CallMade, Function, Object, Symbol
 from launcher.program.execution.written_trees import place_of
 from launcher.program.index import ancestors
 from launcher.rules.script.data.workers.worker_resources import too_many_workers
@@ -127,7 +127,7 @@ def ranks_deal_one_order(runs: RankRuns) -> Iterator[Finding]:
     first, neighbour = runs.first, runs.neighbour
     if first is None or neighbour is None or not runs.trains:
         return
-    dealt = {node for each in first.calls(_LOADER) if _is_dealt(each) for node in _classes_of(each)}
+    dealt = {node for each in first.calls(_LOADER) if _is_dealt(each) for node in _constructors_of(each)}
     for place, event in enumerate(first.events if dealt else ()):
         drawn = _DRAWS.fullmatch(event.name)
         made_in = {outer for call in (event.node, *event.callers) for outer in ancestors(call)}
@@ -156,10 +156,11 @@ def _is_dealt(loader: CallMade) -> bool:
     return any("Distributed" in str(each) for each in names)
 
 
-def _classes_of(loader: CallMade) -> list[ast.AST]:
-    """The classes of a loader's dataset that are the program's own."""
+def _constructors_of(loader: CallMade) -> list[ast.AST]:
+    """The constructors of a loader's dataset that are the program's own."""
     given = loader.argument("dataset", 0)
-    return [place_of(each.node) for each in given.kind.line()] if isinstance(given, Object) else []
+    found = [each.fields.get("__init__") for each in given.kind.line()] if isinstance(given, Object) else []
+    return [place_of(each.node) for each in found if isinstance(each, Function)]
 
 
 def _seed_of(event: CallMade, library: str) -> object:

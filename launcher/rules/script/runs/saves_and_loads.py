@@ -511,7 +511,9 @@ _SMALL_WRITERS = {
     "builtins.open": ("file", 0),
     **dict.fromkeys(("shutil.copy", "shutil.copy2", "shutil.copyfile"), ("dst", 1)),
     "omegaconf.OmegaConf.save": ("f", 1),
-    "numpy.save": ("file", 0),
+    **dict.fromkeys(("numpy.save", "numpy.savez", "numpy.savez_compressed"), ("file", 0)),
+    "numpy.savetxt": ("fname", 0),
+    **dict.fromkeys(("pathlib.Path.write_text", "pathlib.Path.write_bytes"), ("self", 0)),
 }
 """What writes a file that is no checkpoint, and which argument is its path."""
 

@@ -589,6 +589,8 @@ def is_deleted(begins: str, kept: tuple[str, ...]) -> bool:
         return False
     if not begins.startswith(("/", "~")):
         return "://" not in begins
+    if any(f"{each.rstrip('/')}/".startswith(whole) for each in (*kept, *_NOT_LOST)):
+        return False  # What follows may lead there.
     return not whole.startswith(_NOT_LOST)
 
 
