@@ -387,10 +387,12 @@ class _ImportChain:
         if self._has_top(parts[0]):
             yield from self._files_of(parts, *self.folders, *(() if is_of_a_library(name) else self.between))
         elif self.adds_folders and not is_of_a_library(name):
-            # Which folder is added may be what only a run knows: there is one alone that has the module.
-            having = [each for each in self._below if next(self._files_of(parts, each), None)]
-            if len(having) == 1:
-                yield from self._files_of(parts, *having)
+            # Which folder is added may be what only a run knows: there is one alone that has the module, and
+            # it is not known by another name.
+            found = [each for folder in self._below for each in self._files_of(parts, folder)]
+            known = {os.path.realpath(each.path) for each in self.modules.values()}
+            if len(found) == 1 and os.path.realpath(found[0]) not in known:
+                yield found[0]
 
     def _files_of(self, parts: Sequence[str], *folders: Path) -> Iterator[Path]:
         for folder in folders:

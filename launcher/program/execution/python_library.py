@@ -392,7 +392,7 @@ def _path_made(run: Process, event: CallMade) -> object:
 
 _PATH_ATTRIBUTES = ("name", "stem", "suffix", "parent", "parents")
 _PATH_METHODS = ["joinpath", "with_suffix", "with_name", "resolve", "absolute", "expanduser", "as_posix"]
-_PATH_METHODS += ["open", "read_text", "exists", "is_file", "is_dir"]
+_PATH_METHODS += ["open", "read_text", "write_text", "write_bytes", "exists", "is_file", "is_dir"]
 
 
 def _of_path(name: str) -> Model:
@@ -457,7 +457,7 @@ def _folder_made(run: Process, owner: Any) -> object:
 def _path_method(run: Process, owner: PurePosixPath, name: str, args: tuple[Any, ...]) -> object:
     texts = [text_of(each) for each in args]
     match name:
-        case "exists" | "is_file" | "is_dir":
+        case "exists" | "is_file" | "is_dir" | "write_text" | "write_bytes":
             run.record(f"pathlib.Path.{name}", (owner,), run.at)
         case "joinpath":
             return owner.joinpath(*texts)

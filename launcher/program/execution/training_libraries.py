@@ -271,6 +271,7 @@ TRAINING_MODELS: dict[str, Model] = {
     "lightning.pytorch.Trainer.from_argparse_args": _trainer_made,
     **{f"{made}().{way}": _submitted for made, ways in _POOLS.items() for way in ways},
     "timm.utils.get_outdir": joined_path,
+    "ultralytics.utils.files.increment_path": lambda run, event: event.argument("path", 0),
     **dict.fromkeys(
         (f"{each}.SummaryWriter().{name}=" for each in _WRITERS for name in ("log_dir", "logdir")),
         _log_folder,

@@ -16,7 +16,7 @@ from inspect import getdoc
 from pathlib import Path
 from typing import Any
 
-from launcher.failure_modes import distribution, registry, training_script
+from launcher.failure_modes import data, distribution, registry, training_script
 from launcher.failure_modes.model import Finding, Location, Severity, Stage
 from launcher.failure_modes.registry import REGISTRY, finds
 from launcher.frozen import frozen
@@ -62,7 +62,7 @@ from launcher.rules.script.runs.file_reads import FILE_RUN_RULES
 from launcher.rules.script.runs.meetings import MEETING_RUN_RULES
 from launcher.rules.script.runs.micro_batches import gradients_are_sent_once_a_step
 from launcher.rules.script.runs.rank_runs import RankRuns
-from launcher.rules.script.runs.samplers_and_workers import LOADER_RUN_RULES
+from launcher.rules.script.runs.samplers_and_workers import LOADER, LOADER_RUN_RULES, classes_of_dataset
 from launcher.rules.script.runs.saves_and_loads import STATE_RUN_RULES
 from launcher.rules.script.runs.shared_files import SHARED_FILE_RUN_RULES
 from launcher.rules.script.starts import (
@@ -250,10 +250,8 @@ def check_runs(subject: ScriptSubject, findings: Sequence[Finding]) -> Iterator[
     found = {each.code for each in findings if each.severity is not Severity.INFO}
     found -= {training_script.SCRIPT_RAISED.code}
     places = {(each.code, each.location and each.location.line) for each in findings}
-    waiting = [each for each in findings if any(one.message in NOT_LOADED for one in each.related)]
-    yield from (each for each in findings if each not in waiting)
     runs = RankRuns(subject)
-    yield from (each for each in waiting if not _is_loaded(runs, each))
+    yield from (each for each in findings if not (_is_loaded(runs, each) or _is_never_drawn(runs, each)))
     by_runs = (each for rule in RUN_RULES for each in rule(runs) if each.code not in found)
     yield from (each for each in by_runs if (each.code, each.location and each.location.line) not in places)
 
@@ -262,6 +260,8 @@ def _is_loaded(runs: RankRuns, finding: Finding) -> bool:
     """Whether a rank comes to a load that is said to be left out, and the test where that was found holds or
     only asks for a file."""
     left_out = {each.location for each in finding.related if each.message in NOT_LOADED}
+    if not left_out:
+        return False
     for load in runs.calls("torch.load", "*.load_state_dict"):
         tests = [each for each in load.tests if _location(each) == finding.location]
         if _location(load.node) in left_out and all(
@@ -269,6 +269,19 @@ def _is_loaded(runs: RankRuns, finding: Finding) -> bool:
         ):
             return True
     return False
+
+
+def _is_never_drawn(runs: RankRuns, finding: Finding) -> bool:
+    """Whether a dataset is said to be put into an order by chance, and no rank does so that makes it."""
+    place = finding.location
+    if finding.code != data.SAMPLER_SEED_DIFFERS.code or place is None or runs.first is None:
+        return False
+    made = {node for each in runs.calls(LOADER) for node in classes_of_dataset(each)}
+    inside = any(
+        _location(each).file == place.file and each.lineno <= place.line <= (each.end_lineno or each.lineno)
+        for each in made
+    )
+    return inside and not any(_location(each.node) == place for run in runs.runs for each in run.events)
 
 
 _ASKING_FOR_FILES = re.compile(r"\b(exists|isfile|is_file|isdir|is_dir)\b")

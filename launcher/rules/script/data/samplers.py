@@ -43,7 +43,7 @@ from launcher.program.objects.bound_arguments import bind_arguments
 from launcher.program.program import Program
 from launcher.program.ranks.model_averaging import reductions_of_gradients
 from launcher.program.ranks.participants import Closure, Participants
-from launcher.program.ranks.reachability import never_runs
+from launcher.program.ranks.reachability import Reachability, never_runs
 from launcher.program.ranks.training_loops import calls_beside, calls_in
 from launcher.program.records import REPLACING
 from launcher.program.surroundings.loader_classes import SAMPLER
@@ -410,15 +410,10 @@ def samplers_share_their_seed(program: Program) -> Iterator[Finding]:
     given += [(argument_of(call, "epoch", 0), "epoch") for call in told if isinstance(call, ast.Call)]
     given += [(each, "seed") for each in _set_seeds(loaders)]
     run = program.analysis(DefaultRun)
-
-    def is_off(call: ast.AST) -> bool:
-        """Whether no process comes to a call unless an option asks for it."""
-        return never_runs(program, call, partial(truth_by_default, program))
-
     for seed, what in given:
         if seed is None or _is_changed_elsewhere(program, seed):
             continue
-        source = source_of_difference(program, seed, leaves_out=is_off)
+        source = source_of_difference(program, seed, leaves_out=partial(_is_off, program))
         ways = () if source is not None else ranks_on_the_way(program, seed)
         source = source or next((name for way, name in ways if not run.leaves_out(way)), None)
         if source is not None:
@@ -428,6 +423,13 @@ def samplers_share_their_seed(program: Program) -> Iterator[Finding]:
                 f"the sampler's {what} differs between the ranks (by {source}): each takes its part of "
                 "another permutation, so that samples overlap and others are never seen",
             )
+
+
+def _is_off(program: Program, node: ast.AST) -> bool:
+    """Whether no process comes to something unless an option asks for it, or at all."""
+    if never_runs(program, node, partial(truth_by_default, program)):
+        return True
+    return program.analysis(Reachability).is_named_nowhere(node)
 
 
 def _is_changed_elsewhere(program: Program, seed: ast.expr) -> bool:
@@ -530,7 +532,7 @@ def _orders_below_samplers(program: Program, call: ast.Call, name: str) -> Itera
     """What each rank shuffles or draws in its own way, and then reads by the indices of a sampler."""
     ends = (end for begin in _begins(program, call, name) for end in follow_list(program, begin))
     kept = next(filter(None, (sampled_use(program, each) for each in ends)), None)
-    if kept is None:
+    if kept is None or _is_off(program, call):
         return
     read, owner = kept
     module = "numpy.random" if name == _SPLIT else name.rpartition(".")[0]

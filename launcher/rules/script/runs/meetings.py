@@ -214,8 +214,6 @@ def ranks_have_their_own_devices(runs: RankRuns) -> Iterator[Finding]:
     """
     if runs.first is None or runs.neighbour is None or runs.by_libraries or not runs.trains:
         return
-    if runs.may_call(_CHOOSING):
-        return
     if any("CUDA_VISIBLE_DEVICES" in run.variables for run in runs.runs):
         return
     chosen = [_device(run) for run in (runs.first, runs.neighbour)]
@@ -223,6 +221,8 @@ def ranks_have_their_own_devices(runs: RankRuns) -> Iterator[Finding]:
         return
     (event, number), (_, other) = chosen[0], chosen[1]
     if number is None or number != other:
+        return
+    if event.name not in _SETTING_DEVICES and runs.may_call(_CHOOSING):
         return
     started = next(runs.first.calls(*_STARTING), None)
     own = runs.are_launched and started is not None and started.node in event.callers

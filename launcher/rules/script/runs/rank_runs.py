@@ -7,11 +7,11 @@ import re
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from functools import cached_property
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from launcher.cluster.instances import instance_facts
 from launcher.failure_modes.model import Related
-from launcher.program.execution.objects import CallMade, RankWorld
+from launcher.program.execution.objects import CallMade, RankWorld, text_of
 from launcher.program.execution.ranks import (
     RankRun,
     removal_of,
@@ -20,7 +20,7 @@ from launcher.program.execution.ranks import (
     variables_of_torchrun,
 )
 from launcher.program.execution.training_libraries import TRAINING_MODELS
-from launcher.program.index import ancestors, last_name
+from launcher.program.index import FileIndex, absolute_module_name, ancestors, is_package, last_name
 from launcher.program.program import is_of_a_library
 from launcher.rules.script.configuration_files import ConfigurationFiles, words_of
 from launcher.rules.script.findings import ScriptSubject, related_at
@@ -109,9 +109,18 @@ OF_CHECKOUT = re.compile(
 def command_of(event: CallMade) -> str | None:
     """The command that a call of `os.system`, `os.popen` or of `subprocess` runs, as one text; None where
     nobody knows all of it."""
-    given = event.argument({"os.popen": "cmd", "os.system": "command"}.get(event.name, "args"), 0)
-    words = given if isinstance(given, list | tuple) else [given]
+    words = _words(event)
     return " ".join(words) if all(isinstance(each, str) for each in words) else None
+
+
+def words_of_command(event: CallMade) -> str:
+    """The same as far as it is known, with open parts in it."""
+    return " ".join(map(text_of, _words(event)))
+
+
+def _words(event: CallMade) -> list[Any]:
+    given = event.argument({"os.popen": "cmd", "os.system": "command"}.get(event.name, "args"), 0)
+    return list(given) if isinstance(given, list | tuple) else [given]
 
 
 _OF_PROGRESS = re.compile(
@@ -244,8 +253,7 @@ class RankRuns:
         """Whether a rank calls something by such a last name of which nobody knows what it does: of a library
         that is not known, of a module that is not there, of an object that nobody can tell. The names of
         those `beside` begin so, and do something else."""
-        stars = ((each, file) for file in self.program.files for each in file.stars)
-        if any(self.program.module(*each) is None and not is_of_a_library(each[0]) for each in stars):
+        if any(self._is_missing(each, file) for file in self.program.files for each in file.stars):
             return True
         return any(
             not is_of_a_library(each.name)
@@ -255,6 +263,14 @@ class RankRuns:
             for run in self.runs
             for each in run.events
         )
+
+    def _is_missing(self, module: str, file: FileIndex) -> bool:
+        """Whether a module of which a file imports all names is not there to be read. A folder without an
+        `__init__.py` has none."""
+        if is_of_a_library(module) or self.program.module(module, file) is not None:
+            return False
+        whole = absolute_module_name(module, self.program.module_name(file), is_package(file))
+        return not self.program.entries(whole.replace(".", "/"))
 
     def tests_against(self, call: ast.Call) -> list[Related]:
         """The tests that keep the first rank from a call, and the options that they ask for."""

@@ -11,14 +11,14 @@ from launcher.cluster.instances import instance_facts
 from launcher.failure_modes import data
 from launcher.failure_modes.model import Finding, Severity, Stage
 from launcher.failure_modes.registry import finds
-from launcher.program.execution.objects import SCALARS, CallMade, Function, Object, Symbol
+from launcher.program.execution.objects import SCALARS, CallMade, Object, Symbol
 from launcher.program.execution.written_trees import place_of
 from launcher.program.index import ancestors
 from launcher.rules.script.data.workers.worker_resources import too_many_workers
 from launcher.rules.script.findings import finding_at, related_at
 from launcher.rules.script.runs.rank_runs import TRAINING, RankRuns, loops_around, settings_of
 
-_LOADER = "torch.utils.data.DataLoader"
+LOADER = "torch.utils.data.DataLoader"
 _SAMPLER = "torch.utils.data.DistributedSampler"
 _DATASETS = ("torchvision.datasets.", "torchaudio.datasets.", "torchtext.datasets.", "datasets.load_")
 _OF_DATASETS = tuple(f"torch.utils.data.{each}()" for each in ("Subset", "ConcatDataset", "random_split"))
@@ -41,7 +41,7 @@ def loaders_leave_cpus_to_others(runs: RankRuns) -> Iterator[Finding]:
     if facts is None or runs.first is None or not runs.trains:
         return
     cpus = max(1, facts.vcpus // runs.processes)
-    for event in runs.first.calls(_LOADER):
+    for event in runs.first.calls(LOADER):
         workers = event.argument("num_workers", 5)
         if isinstance(workers, int) and workers > cpus and event.is_sure:
             related = settings_of(runs.first, [event.node])
@@ -90,8 +90,8 @@ def loaders_deal_ranks_their_part(runs: RankRuns) -> Iterator[Finding]:
     first, neighbour = runs.first, runs.neighbour
     if first is None or neighbour is None or runs.by_libraries or not runs.trains:
         return
-    theirs = {each.node: each for each in neighbour.calls(_LOADER)}
-    for event in first.calls(_LOADER):
+    theirs = {each.node: each for each in neighbour.calls(LOADER)}
+    for event in first.calls(LOADER):
         other = theirs.get(event.node)
         given = [event.argument(*each) for each in (("sampler", 3), ("batch_sampler", 4))]
         if other is None or not event.is_sure or given != [None, None]:
@@ -127,16 +127,17 @@ def ranks_deal_one_order(runs: RankRuns) -> Iterator[Finding]:
     first, neighbour = runs.first, runs.neighbour
     if first is None or neighbour is None or not runs.trains:
         return
-    dealt = {node for each in first.calls(_LOADER) if _is_dealt(each) for node in _constructors_of(each)}
+    dealt = {node for each in first.calls(LOADER) if _is_dealt(each) for node in _constructors_of(each)}
+    theirs = {each.node for each in neighbour.events}
     for place, event in enumerate(first.events if dealt else ()):
         drawn = _DRAWS.fullmatch(event.name)
         made_in = {outer for call in (event.node, *event.callers) for outer in ancestors(call)}
-        if drawn is None or not made_in & dealt:
+        if drawn is None or not made_in & dealt or event.node not in theirs:
             continue
         seeds = [_seed_of(each, drawn["by"] or "torch") for each in first.events[:place]]
-        theirs = [_seed_of(each, drawn["by"] or "torch") for each in neighbour.events]
+        others = [_seed_of(each, drawn["by"] or "torch") for each in neighbour.events]
         mine = [each for each in seeds if each is not None]
-        if mine and (not isinstance(mine[-1], int) or mine[-1] in theirs):
+        if mine and (not isinstance(mine[-1], int) or mine[-1] in others):
             continue
         yield finding_at(
             data.SAMPLER_SEED_DIFFERS,
@@ -156,11 +157,17 @@ def _is_dealt(loader: CallMade) -> bool:
     return any("Distributed" in str(each) for each in names)
 
 
-def _constructors_of(loader: CallMade) -> list[ast.AST]:
-    """The constructors of a loader's dataset that are the program's own."""
+def classes_of_dataset(loader: CallMade) -> list[ast.ClassDef]:
+    """The classes of a loader's dataset that are the program's own."""
     given = loader.argument("dataset", 0)
-    found = [each.fields.get("__init__") for each in given.kind.line()] if isinstance(given, Object) else []
-    return [place_of(each.node) for each in found if isinstance(each, Function)]
+    places = [place_of(each.node) for each in given.kind.line()] if isinstance(given, Object) else []
+    return [each for each in places if isinstance(each, ast.ClassDef)]
+
+
+def _constructors_of(loader: CallMade) -> Iterator[ast.AST]:
+    """The methods by which a loader's dataset is made, of its classes that are the program's own."""
+    for each in classes_of_dataset(loader):
+        yield from (one for one in each.body if getattr(one, "name", "") in ("__init__", "__post_init__"))
 
 
 def _seed_of(event: CallMade, library: str) -> object:

@@ -34,11 +34,11 @@ from launcher.rules.script.findings import finding_at, related_at
 from launcher.rules.script.runs.rank_runs import (
     TRAINING,
     RankRuns,
-    command_of,
     is_asked_of_ranks,
     loops_around,
     settings_of,
     tests_before,
+    words_of_command,
 )
 from launcher.rules.script.starts.job_run import JobRun, failing_tests, may_run
 from launcher.rules.script.states.kept_folders import (
@@ -82,8 +82,11 @@ _MODULE = re.compile(r"torch\.(nn|optim)\.[\w.]+\(\)(\.\w+\(\))*$")
 _KEPT_BY_TRACKERS = ("log_artifact", "log_artifacts", "log_model")
 """What brings a file to the records of a run, from where a restart does not take it."""
 _COPIERS = re.compile(r"shutil\.(copy\w*|move)|os\.(rename|replace)")
-_FETCHING = re.compile(r"\b(get|download|fetch)_?\w*\.sh\b")
-"""What scripts are called that bring data."""
+_FETCHING = re.compile(
+    r"\b(get|download|fetch)_?\w*\.sh\b|^wget |^gsutil du |"
+    r"^curl (?!.* (-T|--upload-file|-F|--form|-d|--data|-X|--request|-K|--config)\b)"
+)
+"""What scripts are called that bring data, and the commands that do."""
 _LOADING = re.compile(r"(auto_?)?(load|restore|resume|maybe_load|try_load|from_checkpoint)\w*")
 _OTHER_STATES = re.compile(r"optim|sched|scaler|Scaler|ema|EMA|Averaged")
 _MODELS = re.compile(r"model|net|backbone|encoder|decoder|generator|discriminator|critic|module|head|adapter")
@@ -202,9 +205,9 @@ def _by_folder(saved: Iterable[_Saved], path_of: Callable[[_Saved], str]) -> lis
 
 
 def _fetches(runs: RankRuns, call: ast.Call) -> bool:
-    """Whether a call starts a script that brings data, by its name: `bash scripts/get_coco.sh`."""
+    """Whether a call starts what brings data, by its name: `bash scripts/get_coco.sh`, or curl."""
     made = [each for run in runs.runs for each in run.events if each.node is call]
-    return bool(made) and all(_FETCHING.search(command_of(each) or "") for each in made)
+    return bool(made) and all(_FETCHING.search(words_of_command(each)) for each in made)
 
 
 def _call_with_path(save: CallMade) -> ast.Call:
