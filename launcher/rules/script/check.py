@@ -247,12 +247,18 @@ def check_runs(subject: ScriptSubject, findings: Sequence[Finding]) -> Iterator[
     a rank does is known better: a load to which one comes was wrongly said to be left out.
     """
     subject = replace(subject, program=as_started(subject.program, subject.job))
+    told = {each.code for each in findings}
     found = {each.code for each in findings if each.severity is not Severity.INFO}
     found -= {training_script.SCRIPT_RAISED.code}
     places = {(each.code, each.location and each.location.line) for each in findings}
     runs = RankRuns(subject)
     yield from (each for each in findings if not (_is_loaded(runs, each) or _is_never_drawn(runs, each)))
-    by_runs = (each for rule in RUN_RULES for each in rule(runs) if each.code not in found)
+    by_runs = (
+        each
+        for rule in RUN_RULES
+        for each in rule(runs)
+        if each.code not in (told if each.severity is Severity.INFO else found)
+    )
     yield from (each for each in by_runs if (each.code, each.location and each.location.line) not in places)
 
 

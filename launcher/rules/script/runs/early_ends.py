@@ -159,7 +159,7 @@ def defaults_of_dataclasses_can_be_shared(runs: RankRuns) -> Iterator[Finding]:
     Bad: `block: Block = Block()`. Good: `block: Block = field(default_factory=Block)`. Source: Python's
     documentation, dataclasses, mutable default values; what is new in Python 3.11.
     """
-    is_new = runs.packages.has_since("Python", "3.11") is not None
+    is_new = runs.packages.has_since("Python", _HASHES_ASKED_SINCE) is not None
     for event in (each for each in _sure_events(runs) if each.name == RECORD_MADE):
         (made,) = event.args
         for each in made.node.body:
@@ -172,7 +172,7 @@ def defaults_of_dataclasses_can_be_shared(runs: RankRuns) -> Iterator[Finding]:
                     training_script.SCRIPT_RAISED,
                     place_of(each),
                     f"Python refuses `{ast.unparse(each.value)}` as the default of a dataclass, as all "
-                    f"objects would share it{' (since 3.11)' if is_unhashable else ''}: {_who(event)} with "
+                    f"objects would share it{f' (since {_HASHES_ASKED_SINCE})' if is_unhashable else ''}: {_who(event)} with "
                     "a ValueError",
                     remedy="Write `field(default_factory=...)`.",
                 )
@@ -201,6 +201,8 @@ _ARRAYS = frozenset(
     f"numpy.{each}()"
     for each in ("array", "zeros", "ones", "arange", "asarray", "empty", "full", "linspace", "eye")
 )
+_HASHES_ASKED_SINCE = "3.11"
+"""The version of Python from which on dataclasses refuse defaults without a hash."""
 _OF_DATACLASS = re.compile(r"\bdataclass\b")
 _HASHED = re.compile(r"\b(frozen|unsafe_hash)=True|\beq=False")
 
