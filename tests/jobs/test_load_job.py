@@ -17,8 +17,10 @@ from launcher.jobs.load_job import (
     Substitutions,
     Variables,
     allowed_variables,
+    import_folders,
     list_folders,
     load_job,
+    with_folders,
 )
 from slipway.container import Container
 from slipway.script import folder_variables
@@ -367,3 +369,36 @@ def test_what_a_plan_takes_for_a_folder_is_what_the_boot_puts_in(
     assert list_folders(job) == folder_variables(container, {})
     elsewhere = {"SLIPWAY_CHECKPOINT_DIR": WHERE_THE_NAME_IS}
     assert list_folders(job, WHERE_THE_NAME_IS) == folder_variables(container, elsewhere)
+
+
+def test_a_script_gets_the_folders_in_place_of_their_names(write_job: Callable[..., Path]) -> None:
+    code = {
+        "source_dir": "src",
+        "entry_point": "train.py",
+        "arguments": ["--out=${SM_MODEL_DIR}", "$${SM_X}"],
+    }
+    job = load_job(write_job(code=code, environment={"OUT": "${SM_OUTPUT_DATA_DIR}"})).spec
+    assert job is not None
+    given = with_folders(job)
+    assert given.code.arguments == ["--out=/opt/ml/model", "${SM_X}"]
+    assert given.environment["OUT"] == "/opt/ml/output/data"
+
+
+@pytest.mark.parametrize(
+    ("path", "folders"),
+    [
+        (None, ()),
+        ("${SM_SOURCE_DIR}/src:.", ("src", ".")),
+        ("lib:/opt/ml/code/deep/lib/", ("lib", "deep/lib")),
+        ("/opt/ml/input/data/train", None),
+        ("..", None),
+        ("src:${SM_CHANNEL_TRAIN}", None),
+    ],
+)
+def test_the_folders_of_the_source_in_which_modules_are_looked_for(
+    write_job: Callable[..., Path], path: str | None, folders: tuple[str, ...] | None
+) -> None:
+    environment = {} if path is None else {"PYTHONPATH": path}
+    job = load_job(write_job(inputs={"train": "s3://my-bucket/data"}, environment=environment)).spec
+    assert job is not None
+    assert import_folders(job) == folders

@@ -334,3 +334,44 @@ def test_what_is_excluded_does_not_come(tmp_path: Path) -> None:
         (tmp_path / name).parent.mkdir(exist_ok=True)
         (tmp_path / name).touch()
     assert list(python_files_below(tmp_path, lambda path: path.name == "old")) == [tmp_path / "a.py"]
+
+
+def test_modules_are_looked_for_in_the_folders_that_are_told(tmp_path: Path) -> None:
+    write(tmp_path, train="import deep.part\n", **{"src/deep/part": ""})
+    assert names(read_program(tmp_path / "train.py")) == ["train"]
+    told = read_program(tmp_path / "train.py", import_folders=["src"])
+    assert names(told) == ["train", "deep.part"]
+
+
+def test_one_cache_keeps_programs_with_other_folders_apart(tmp_path: Path) -> None:
+    write(tmp_path, train="import part\n", **{"src/part": ""})
+    cache = FileCache()
+    assert names(read_program(tmp_path / "train.py", cache=cache)) == ["train"]
+    assert names(read_program(tmp_path / "train.py", cache=cache, import_folders=["src"])) == [
+        "train",
+        "part",
+    ]
+
+
+ADDS = "import os, sys\nsys.path.insert(0, os.path.join(os.environ['HERE'], 'parts'))\n"
+
+
+@pytest.mark.parametrize(
+    ("files", "found"),
+    [
+        ({"train": f"{ADDS}from part import f\n", "lib/parts/part": "def f(): ...\n"}, ["part"]),
+        (
+            {"train": "from paths import a\nimport part\n", "paths": f"{ADDS}a = 1\n", "lib/part": ""},
+            ["paths", "part"],
+        ),
+        ({"train": "import part\n", "lib/parts/part": ""}, []),
+        ({"train": f"{ADDS}import part\n", "one/part": "", "two/part": ""}, []),
+        ({"train": f"{ADDS}import own.part\nimport part\n", "own/part": ""}, ["own.part"]),
+        ({"train": f"{ADDS}import numpy\n", "lib/numpy": ""}, []),
+    ],
+)
+def test_a_module_is_found_where_one_folder_alone_has_it_and_folders_are_added(
+    tmp_path: Path, files: dict[str, str], found: list[str]
+) -> None:
+    write(tmp_path, **files)
+    assert names(read_program(tmp_path / "train.py")) == ["train", *found]

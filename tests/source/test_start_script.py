@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from launcher.source.shell_text import Word, variables_of_words
 from launcher.source.start_script import read_batch_script
 
 
@@ -52,3 +53,33 @@ def test_the_only_program_that_it_starts(text: str, program: str | None) -> None
 )
 def test_the_variables_that_it_hands_on(text: str, handed_on: list[tuple[str, str]]) -> None:
     assert [(name, value) for name, value, _ in read_batch_script(text).handed_on()] == handed_on
+
+
+@pytest.mark.parametrize(
+    ("text", "words", "arguments"),
+    [
+        ("torchrun train.py --config $1 ${2:-big}\n", ["a.yaml"], ["--config", "a.yaml", "big"]),
+        ('torchrun train.py "$@"\n', ["a b", "c"], ["a b", "c"]),
+        (
+            "torchrun train.py $1 --launcher pytorch ${@:3}\n",
+            ["a", "8", "--x"],
+            ["a", "--launcher", "pytorch", "--x"],
+        ),
+        ("config=$1\nshift\ntorchrun train.py $config $1 $#\n", ["a", "b"], ["a", "b", "1"]),
+        ("if [ -f x ]; then shift; fi\ntorchrun train.py $1\n", ["a", "b"], ["$1 is open"]),
+        ("shift 1\ntorchrun train.py $2\n", ["a"], []),
+        ("set -e\ntorchrun train.py $1\n", ["a"], ["a"]),
+        ("set -- x\ntorchrun train.py $1\n", ["a"], ["$1 is open"]),
+    ],
+)
+def test_the_words_that_it_is_given_reach_what_it_starts(
+    text: str, words: list[str], arguments: list[str]
+) -> None:
+    (job,) = read_batch_script(text, variables_of_words(list(map(Word, words)))).jobs
+    shown = [f"{each.text} is open" if each.is_open else each.text for each in job.start.arguments]
+    assert [each for each in shown if each] == arguments
+
+
+def test_words_that_nobody_tells_are_open() -> None:
+    (job,) = read_batch_script("torchrun train.py $1 ${2:-8} $@\n").jobs
+    assert all(each.is_open for each in job.start.arguments)

@@ -34,6 +34,48 @@ def given(run: RankRun) -> list[object]:
 
 
 PROGRAMS: dict[str, tuple[str, list[Any]]] = {
+    "a configuration that says itself how it is read and set": (
+        """
+        from addict import Dict
+        class Table(Dict):
+            def __missing__(self, name): raise KeyError(name)
+        class Config:
+            def __init__(self, given): super(Config, self).__setattr__("_table", Table(given))
+            def __getattr__(self, name): return getattr(self._table, name)
+            def __setattr__(self, name, value): self._table.__setattr__(name, value)
+            def __getitem__(self, name): return self._table.__getitem__(name)
+        config = Config({"a": {"b": 1}, "c": 2})
+        config.d = 3
+        lib.call(config.a.b); lib.call(config["c"]); lib.call(config.d)
+        """,
+        [1, 2, 3],
+    ),
+    "a dictionary whose entries are its attributes": (
+        """
+        import collections.abc
+        class Table(dict):
+            def __init__(self, *args, **given):
+                super().__init__(*args, **given)
+                self.__dict__ = self
+                for key, value in self.__dict__.items():
+                    if isinstance(value, dict):
+                        self.__dict__[key] = Table(value)
+        def update(table, others):
+            for key, value in others.items():
+                if isinstance(value, collections.abc.Mapping):
+                    table.__dict__[key] = update(table.get(key, Table({})), value)
+                else:
+                    table.__dict__[key] = value
+            return table
+        table = update(Table(a=Table(b=1, c=2)), {"a": {"b": 5}, "d": {"e": 6}})
+        lib.call(table.a.b); lib.call(table.a.c); lib.call(table.d.e)
+        """,
+        [5, 2, 6],
+    ),
+    "the texts of both Pythons": (
+        "import six\nlib.call(isinstance('a', six.string_types)); lib.call(isinstance(1, six.string_types))",
+        [True, False],
+    ),
     "an option of more words than there are": (
         "import click\n@click.command()\n@click.option('--a', nargs=10**9)\ndef main(a): lib.call(1)\nmain()",
         [1],

@@ -303,3 +303,27 @@ def test_a_name_of_one_letter_is_passed_with_one_dash(found) -> None:
     assert finding.path == ("hyperparameters", "e")
     assert "passed as -e, and run.py declares --e alone" in finding.message
     assert "argument_style: equals" in finding.remedy
+
+
+@pytest.mark.parametrize(
+    ("word", "ignored", "found"),
+    [
+        ("configs/base.py", "configs/", True),
+        ("--config=configs/base.yaml", "configs/", True),
+        ("configs/base.py", "other/", False),
+        ("configs/run", "configs/", False),
+    ],
+)
+def test_a_configuration_that_the_job_names_is_packed(
+    judge, tmp_path: Path, word: str, ignored: str, found: bool
+) -> None:
+    folder = tmp_path / "src" / "configs"
+    folder.mkdir(parents=True)
+    for name in ("base.py", "base.yaml", "run"):
+        (folder / name).write_text("")
+    (tmp_path / "src" / ".gitignore").write_text(f"{ignored}\n")
+    code = {"source_dir": "src", "entry_point": "train.py", "arguments": [word]}
+    told = [
+        each for each in judge("CODE002", code_section=code) if "is left out by .gitignore" in each.message
+    ]
+    assert bool(told) is found

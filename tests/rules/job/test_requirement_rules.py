@@ -617,3 +617,30 @@ def test_what_is_built_for_another_torch_than_a_new_images_is_refused(
     found, line: str, refused: bool
 ) -> None:
     assert [each for each, _ in found(f"{line}\n", **IN_LOCKED_IMAGE)] == (["error"] if refused else [])
+
+
+def test_requirements_that_git_ignores_are_not_installed(judge, src: Path) -> None:
+    (src / "requirements.txt").write_text("einops\n")
+    (src / ".gitignore").write_text("*.txt\n")
+    (finding,) = judge("CODE005")
+    assert finding.severity.value == "warning"
+    assert "left out by .gitignore (the pattern *.txt): nothing of what it asks for" in finding.message
+
+
+def test_requirements_that_are_left_out_for_jobs_are_meant_to_be(judge, src: Path) -> None:
+    (src / "requirements.txt").write_text("einops\n")
+    (src / ".slipwayignore").write_text("*.txt\n")
+    assert judge("CODE005") == []
+
+
+@pytest.mark.parametrize(
+    ("line", "refused"),
+    [
+        ("opencv-python==4.5.1.48", True),
+        ("opencv-python==3.4.18.65", False),
+        ("opencv-python==4.8.0.74", False),
+    ],
+)
+def test_an_old_version_with_a_wheel_for_every_python_is_fine(found, line: str, refused: bool) -> None:
+    framework = {"name": "pytorch", "version": "2.10.0", "python": "py313"}
+    assert bool(found(f"{line}\n", framework=framework)) is refused
