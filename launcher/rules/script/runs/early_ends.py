@@ -160,6 +160,7 @@ def defaults_of_dataclasses_can_be_shared(runs: RankRuns) -> Iterator[Finding]:
     documentation, dataclasses, mutable default values; what is new in Python 3.11.
     """
     is_new = runs.packages.has_since("Python", _HASHES_ASKED_SINCE) is not None
+    since = f" (since {_HASHES_ASKED_SINCE})"
     for event in (each for each in _sure_events(runs) if each.name == RECORD_MADE):
         (made,) = event.args
         for each in made.node.body:
@@ -172,7 +173,7 @@ def defaults_of_dataclasses_can_be_shared(runs: RankRuns) -> Iterator[Finding]:
                     training_script.SCRIPT_RAISED,
                     place_of(each),
                     f"Python refuses `{ast.unparse(each.value)}` as the default of a dataclass, as all "
-                    f"objects would share it{f' (since {_HASHES_ASKED_SINCE})' if is_unhashable else ''}: {_who(event)} with "
+                    f"objects would share it{since if is_unhashable else ''}: {_who(event)} with "
                     "a ValueError",
                     remedy="Write `field(default_factory=...)`.",
                 )
