@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 from launcher.cluster.instances import instance_facts
 from launcher.cluster.manifest import Cluster, ManifestError, cached_manifest, is_path, load_manifest
 from launcher.documents import read_document
-from launcher.failure_modes import checkpoints, distribution, job_file
+from launcher.failure_modes import checkpoints, data, distribution, job_file
 from launcher.failure_modes.model import Finding, Refusal, Severity, Stage, accept
 from launcher.frozen import frozen
 from launcher.jobs.job_sections import Code
@@ -229,11 +229,12 @@ def place_of(job: JobSpec, *, here: bool = False) -> RunPlace:
 
 
 def _said_here(finding: Finding) -> Finding:
-    """A finding on a run on this machine: what a host loses with its disk is not lost here, and the devices
-    of a host are not those that the processes share."""
+    """A finding on a run on this machine: what a host loses with its disk is not lost here, what it lacks may
+    be here, and the devices of a host are not those that the processes share."""
     is_lost = finding.code == checkpoints.PATH_NOT_KEPT.code
     is_crowded = finding.code == distribution.MORE_PROCESSES_THAN_DEVICES.code and finding.stage is Stage.SPEC
-    softer = (is_lost or is_crowded) and finding.severity is Severity.ERROR
+    is_here = finding.code == data.CHANNELS_DIFFER.code and finding.stage is Stage.SCRIPT
+    softer = (is_lost or is_crowded or is_here) and finding.severity is Severity.ERROR
     return replace(finding, severity=Severity.WARNING) if softer else finding
 
 
