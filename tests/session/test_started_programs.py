@@ -60,3 +60,33 @@ def test_what_a_shell_script_starts_is_judged_with_its_words(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     assert found_of_shell(write_job, script, arguments=arguments) == places
+
+
+MAYBE_ONE_OF_SEVERAL = """
+import os, torch
+import torch.distributed as dist
+if int(os.environ.get("WORLD_SIZE", "1")) > 1:
+    dist.init_process_group("nccl")
+net = torch.nn.Linear(8, 8).cuda()
+if dist.is_initialized():
+    net = torch.nn.parallel.DistributedDataParallel(net)
+optimizer = torch.optim.SGD(net.parameters(), lr=0.1)
+for _ in range(10):
+    net(torch.randn(8, 8).cuda()).sum().backward()
+    optimizer.step()
+torch.save(net.state_dict(), "/opt/ml/model/last.pt")
+"""
+
+
+@pytest.mark.parametrize(
+    ("kind", "strategy", "severity"),
+    [("ml.g5.xlarge", "none", "info"), ("ml.g5.12xlarge", "torchrun", "error")],
+)
+def test_what_goes_wrong_between_ranks_is_no_error_of_one_process(
+    write_job: WriteJob, kind: str, strategy: str, severity: str
+) -> None:
+    resources = {"instance_type": kind, "instance_count": 1}
+    file = write_job(distribution={"strategy": strategy}, resources=resources)
+    (file.parent / "src" / "train.py").write_text(MAYBE_ONE_OF_SEVERAL, "utf-8")
+    plan = prepare(read_job(JobSource(file)), session_region="us-west-2")
+    assert [each.severity.value for each in plan.findings if each.code == "CKPT008"] == [severity]

@@ -16,6 +16,7 @@ from inspect import getdoc
 from pathlib import Path
 from typing import Any
 
+from launcher.cluster.instances import instance_facts
 from launcher.failure_modes import data, distribution, registry, training_script
 from launcher.failure_modes.model import Finding, Location, Severity, Stage
 from launcher.failure_modes.registry import REGISTRY, finds
@@ -145,6 +146,14 @@ SINGLE_PROCESS_RULES = (
 SEVERAL_HOSTS_CODES = frozenset({"DIST006", "DIST007", "NCCL009"})
 """What goes wrong on several hosts, or beside a second job: informational in a test, which runs on one."""
 
+SEVERAL_RANKS_CODES = frozenset(
+    {
+        *("DATA001", "DATA003", "DATA004", "DATA008", "DATA009", "CKPT003", "CKPT008"),
+        *("DDP001", "DDP004", "DDP007", "DDP008", "DDP009"),
+    }
+)
+"""What goes wrong between ranks: informational in a job of one process on one device."""
+
 JOB_RULES: tuple[Callable[[ScriptSubject], Iterator[Finding]], ...] = (
     *DATA_JOB_RULES,
     *kept_folders.FOLDER_JOB_RULES,
@@ -230,14 +239,23 @@ def check_script(subject: ScriptSubject) -> Iterator[Finding]:
     """
     subject = replace(subject, program=as_started(subject.program, subject.job))
     program, truth = subject.program, JobRun(subject).truth
-    on_one_host = subject.job.resources.instance_count == 1
+    on_one_host, is_alone = subject.job.resources.instance_count == 1, _is_one_process(subject)
     for each in check_program(program):
         if _is_passed_over(program, each, truth):
             each = _as_information(each, "; this job does not come here")
         elif on_one_host and each.code == distribution.LOCAL_RANK_AS_RANK.code:
             each = _as_information(each, "; this job has one host, where both ranks are the same")
+        elif is_alone and each.code in SEVERAL_RANKS_CODES:
+            each = _as_information(each, "; this job is one process")
         yield each
     yield from (finding for rule in JOB_RULES for finding in rule(subject))
+
+
+def _is_one_process(subject: ScriptSubject) -> bool:
+    """Whether a job is one process on a host with one device, for which no program starts others."""
+    facts = instance_facts(subject.job.resources.instance_type)
+    starts_one = subject.job.resources.instance_count == 1 and (subject.plan.world_size or 1) == 1
+    return starts_one and facts is not None and facts.accelerators == 1
 
 
 def check_runs(subject: ScriptSubject, findings: Sequence[Finding]) -> Iterator[Finding]:
