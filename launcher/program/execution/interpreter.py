@@ -104,7 +104,8 @@ class ProgramRun(Process):
         self.lacks = lacks
         self.lacking: dict[str, str] = {}
         """The names that say that a module is missing whose import a `try` is ready for."""
-        self._passed_over = 0
+        self.passed_over = 0
+        """How many calls were left before their end, as they took too many steps."""
         self._modules: dict[str, Module] = {}
         self._trees = program.analysis(WrittenTrees)
         self.statements_of = lambda name: self._trees.body(at) if (at := program.load(name)) else None
@@ -595,9 +596,9 @@ class ProgramRun(Process):
     def _is_passed_over(self, taken: int) -> bool:
         """Whether the program is run on behind a call that has taken most of the steps: it goes through data
         that nobody has here, again and again. As often as there are steps for."""
-        if taken < _STEPS_OF_ONE_CALL or self._passed_over == _MOST_PASSED_OVER:
+        if taken < _STEPS_OF_ONE_CALL or self.passed_over == _MOST_PASSED_OVER:
             return False
-        self._passed_over += 1
+        self.passed_over += 1
         self.most_steps = self.steps + _STEPS_OF_ONE_CALL
         return True
 

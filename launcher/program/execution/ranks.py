@@ -51,7 +51,8 @@ class RankRun:
     of what libraries gave. `options` are the places where its parsers' options are declared, by the names of
     their values, `truths` is what the tests of its `if` statements were, None where that is open or they were
     both, `texts` are the places of the literal texts that it came to, `documents` the names of the
-    configuration files that it read, and `sampling` the calls of the workers of its loaders.
+    configuration files that it read, and `sampling` the calls of the workers of its loaders. It `skips_calls`
+    where one took too many steps and was left before its end.
     """
 
     world: RankWorld
@@ -66,6 +67,7 @@ class RankRun:
     texts: Mapping[str, list[ast.AST]]
     documents: tuple[str, ...]
     sampling: list[CallMade]
+    skips_calls: bool = False
 
     def calls(self, *names: str) -> Iterator[CallMade]:
         """Its calls of these names; `*.save` is a method or function of that last name, of whatever it is."""
@@ -149,6 +151,7 @@ def _joined(outer: RankRun, inner: RankRun) -> RankRun:
         texts={**outer.texts, **inner.texts},
         documents=tuple(dict.fromkeys((*outer.documents, *inner.documents))),
         sampling=outer.sampling + inner.sampling,
+        skips_calls=outer.skips_calls or inner.skips_calls,
     )
 
 
@@ -176,6 +179,7 @@ def _finished(run: ProgramRun) -> RankRun:
         {text: [*map(place_of, nodes)] for text, nodes in run.texts.items()},
         tuple(dict.fromkeys(run.read_documents)),
         run.sampling,
+        run.passed_over > 0,
     )
 
 

@@ -862,6 +862,7 @@ def test_a_call_that_takes_most_of_the_steps_is_passed_over(program: ReadProgram
     """
     run = run_of(program, text)
     assert run.is_whole and given(run) == ["behind"]
+    assert run.skips_calls and not run_of(program, "lib.call()").skips_calls
 
 
 @pytest.mark.parametrize(
