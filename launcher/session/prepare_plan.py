@@ -418,9 +418,13 @@ class _StartedProgram:
     """A program that the job's shell script starts in this line, and what is judged: with the job that would
     start it so, or alone where a run would tell how it is started."""
 
-    program: Program | Unread
     judged: Program | ScriptSubject | Unread
     line: int
+
+    @property
+    def program(self) -> Program | Unread:
+        """The program itself."""
+        return self.judged.program if isinstance(self.judged, ScriptSubject) else self.judged
 
 
 def _on_started_programs(
@@ -456,11 +460,9 @@ def _started_by_shell(
         if isinstance(program, Program) and own is not None:
             processes = own.distribution.processes_per_host
             ranks = replace(plan, processes_per_host=processes, world_size=processes)
-            found.append(
-                _StartedProgram(program, ScriptSubject(program, with_folders(own), ranks), each.line)
-            )
+            found.append(_StartedProgram(ScriptSubject(program, with_folders(own), ranks), each.line))
         elif program is not None and len(names) == 1:
-            return [_StartedProgram(program, program, each.line)]
+            return [_StartedProgram(program, each.line)]
     return found
 
 

@@ -18,7 +18,7 @@ from launcher.failure_modes.registry import finds
 from launcher.rules.job.requirement_rules import sure_imports
 from launcher.rules.job.start_scripts import shell_starts, shell_text
 from launcher.rules.job.subject import JobSubject, SourceSubject
-from launcher.source.folder_walk import largest_entries, sizes_in_words
+from launcher.source.folder_walk import IgnoredPath, largest_entries, sizes_in_words
 from launcher.source.tree import SourceTree, module_files, runnable_modules
 from launcher.text.values import nearest, size_in_words
 
@@ -192,8 +192,7 @@ def module_is_there(subject: SourceSubject) -> Iterator[Finding]:
             _MODULE,
             f"the module {module} is left out by {left_out.ignore_file.name} of "
             f"{left_out.ignore_file.parent}: the pattern {left_out.pattern} fits {left_out.name}",
-            remedy=f"Change the pattern, or add the line !{left_out.name} to "
-            f"{source.folder / '.slipwayignore'}.",
+            remedy=_remedy_of_pattern(source, left_out),
         )
     elif {each.partition(".")[0] for each in known} & {module.partition(".")[0]}:
         yield training_script.ENTRY_POINT_MISSING.at(
@@ -235,8 +234,12 @@ def _why_not_packed(source: SourceTree) -> tuple[str, str]:
     return (
         f"the entry point {entry_point} is left out by {ignored.ignore_file.name} of "
         f"{ignored.ignore_file.parent}: the pattern {ignored.pattern} fits {ignored.name}",
-        f"Change the pattern, or add the line !{ignored.name} to {source.folder / '.slipwayignore'}.",
+        _remedy_of_pattern(source, ignored),
     )
+
+
+def _remedy_of_pattern(source: SourceTree, left_out: IgnoredPath) -> str:
+    return f"Change the pattern, or add the line !{left_out.name} to {source.folder / '.slipwayignore'}."
 
 
 _CONFIGURATIONS = (".py", ".yaml", ".yml", ".json", ".toml", ".cfg", ".ini", ".conf")
@@ -253,8 +256,7 @@ def named_files_are_packed(subject: JobSubject) -> Iterator[Finding]:
                 ("code", "arguments", index),
                 f"{text} is left out by {left_out.ignore_file.name} of {left_out.ignore_file.parent}: the "
                 f"pattern {left_out.pattern} fits {left_out.name}, and the script would not find the file",
-                remedy=f"Change the pattern, or add the line !{left_out.name} to "
-                f"{subject.source.folder / '.slipwayignore'}.",
+                remedy=_remedy_of_pattern(subject.source, left_out),
             )
 
 

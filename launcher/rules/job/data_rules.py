@@ -31,7 +31,7 @@ from launcher.failure_modes import (
 )
 from launcher.failure_modes.model import FailureMode, Finding, Path, Severity, Stage
 from launcher.failure_modes.registry import finds
-from launcher.jobs.load_job import list_folders, replace_folders
+from launcher.jobs.load_job import with_folders
 from launcher.jobs.script_inputs import (
     CHECKPOINT_DIR_VARIABLE,
     CHECKPOINT_URI_VARIABLE,
@@ -563,15 +563,14 @@ def _fixed_saves(subject: JobSubject) -> Iterator[tuple[ast.Call, str]]:
 
 def _given_texts(job: JobSpec) -> Iterator[tuple[Path, str, str]]:
     """What the script is given by a name: its place in the job file, the name and the text it gets."""
-    folders = list_folders(job)
-    for name, value in job.environment.items():
-        yield ("environment", name), name, replace_folders(value, folders)
-    for name, value in job.hyperparameters.items():
-        yield ("hyperparameters", name), name, replace_folders(str(value).strip('"'), folders)
-    words = job.code.arguments
-    for index, (word, following) in enumerate(pairwise((*words, ""))):
+    given = with_folders(job)
+    for name, value in given.environment.items():
+        yield ("environment", name), name, value
+    for name, value in given.hyperparameters.items():
+        yield ("hyperparameters", name), name, str(value).strip('"')
+    for index, (word, following) in enumerate(pairwise((*given.code.arguments, ""))):
         name, equals, value = word.partition("=")
-        yield ("code", "arguments", index), name, replace_folders(value if equals else following, folders)
+        yield ("code", "arguments", index), name, value if equals else following
 
 
 # The Lustre file system that a job mounts: where it lies, and which paths it has.

@@ -143,6 +143,12 @@ def loops_around(event: CallMade) -> int:
 _SPAWNS = ("torch.multiprocessing.spawn", "torch.multiprocessing.start_processes")
 
 
+def _count_spawned(run: RankRun) -> int:
+    """How many ranks a process starts by torch.multiprocessing; 0 where it starts none, or nobody knows."""
+    counts = (each.argument("nprocs", 2) for each in run.calls(*_SPAWNS))
+    return next((each for each in counts if isinstance(each, int)), 0)
+
+
 class RankRuns:
     """What the first rank of a job does, its neighbour on the same host, and the first rank of the next host.
 
@@ -176,10 +182,7 @@ class RankRuns:
     @cached_property
     def _spawned(self) -> int:
         """How many ranks a program starts that is one process itself; 0 where it starts none so."""
-        begun = [] if self.are_launched else self.begun[:1]
-        starts = (each.argument("nprocs", 2) for run in begun for each in run.calls(*_SPAWNS))
-        count = next(starts, 0)
-        return count if isinstance(count, int) else 0
+        return _count_spawned(self.begun[0]) if self.begun and not self.are_launched else 0
 
     @cached_property
     def begun(self) -> list[RankRun]:
@@ -192,8 +195,7 @@ class RankRuns:
         if self.strategy != "none" or self.hosts > 1 or self._started > 1:
             return []
         first = self._run(0)
-        spawns = any(isinstance(each.argument("nprocs", 2), int) for each in first.calls(*_SPAWNS))
-        return [first, self._run(0, child=1)] if spawns else [first]
+        return [first, self._run(0, child=1)] if _count_spawned(first) else [first]
 
     def _run(self, rank: int, child: int = 0) -> RankRun:
         files, world = self.program.analysis(ConfigurationFiles), replace(self._world(rank), child=child)

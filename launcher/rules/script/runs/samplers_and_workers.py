@@ -131,8 +131,9 @@ def ranks_deal_one_order(runs: RankRuns) -> Iterator[Finding]:
     theirs = {each.node for each in neighbour.events}
     for place, event in enumerate(first.events if dealt else ()):
         drawn = _DRAWS.fullmatch(event.name)
-        made_in = {outer for call in (event.node, *event.callers) for outer in ancestors(call)}
-        if drawn is None or not made_in & dealt or event.node not in theirs:
+        if drawn is None or event.node not in theirs:
+            continue
+        if dealt.isdisjoint(outer for call in (event.node, *event.callers) for outer in ancestors(call)):
             continue
         seeds = [_seed_of(each, drawn["by"] or "torch") for each in first.events[:place]]
         others = [_seed_of(each, drawn["by"] or "torch") for each in neighbour.events]

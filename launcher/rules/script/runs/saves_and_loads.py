@@ -479,13 +479,10 @@ def ranks_save_to_their_own_files(runs: RankRuns) -> Iterator[Finding]:
     told: set[ast.Call] = set()
     found: list[tuple[CallMade, str, bool]] = []
     for other, is_near in others:
-        paths = {event.node: path for event, path in _paths(other) if _is_of_all(event)}
-        for event, path in _paths(first):
-            same = bool(path.strip(f"{OPEN}./")) and paths.get(event.node) == path and OWN not in path
-            if not same or event.node in told or not _is_of_all(event):
-                continue
-            told.add(event.node)
-            found.append((event, path, is_near))
+        for event, path in _of_one_path(_paths(first), _paths(other)):
+            if event.node not in told:
+                told.add(event.node)
+                found.append((event, path, is_near))
     for (event, path, is_near), *more in _by_folder(found, lambda each: f"{each[2]}/{each[1]}"):
         tests = tests_before(event)[:2]
         who = "every rank" if is_near else "one rank of every host"
@@ -508,6 +505,17 @@ def _paths(run: RankRun) -> Iterator[tuple[CallMade, str]]:
     for event in run.calls(*SAVERS):
         given = event.argument(*SAVERS[event.name])
         yield event, given.name if isinstance(given, OpenedFile) else text_of(given)
+
+
+def _of_one_path(
+    mine: Iterable[tuple[CallMade, str]], theirs: Iterable[tuple[CallMade, str]]
+) -> Iterator[tuple[CallMade, str]]:
+    """The writes of a rank that another one makes as well to the same path, of which something is known."""
+    paths = {event.node: path for event, path in theirs if _is_of_all(event)}
+    for event, path in mine:
+        same = bool(path.strip(f"{OPEN}./")) and paths.get(event.node) == path and OWN not in path
+        if same and _is_of_all(event):
+            yield event, path
 
 
 _SMALL_WRITERS = {
@@ -534,15 +542,7 @@ def ranks_write_their_own_files(runs: RankRuns) -> Iterator[Finding]:
     first, neighbour = runs.first, runs.neighbour
     if first is None or neighbour is None or not runs.trains:
         return
-    theirs = {event.node: path for event, path in _written(neighbour) if _is_of_all(event)}
-    found = {
-        event.node: path
-        for event, path in _written(first)
-        if path.strip(f"{OPEN}./")
-        and theirs.get(event.node) == path
-        and OWN not in path
-        and _is_of_all(event)
-    }
+    found = {event.node: path for event, path in _of_one_path(_written(first), _written(neighbour))}
     if found:
         (node, path), *more = found.items()
         yield finding_at(
