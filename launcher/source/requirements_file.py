@@ -160,10 +160,11 @@ class _RequirementsReader:
                 known = next((each for each in (here, value) if self._is_packed(each)), value)
                 self.found.links_in_source |= self._usable_path(known, _masked_text(value), place)
 
-    def _unknown(self, name: str, place: FileLine) -> None:
+    def _unknown(self, name: str, place: FileLine, packages: str = "") -> None:
         near = nearest(name, [*_LONG, *_FLAGS])
         hint = f"Did you mean {near[0]}?" if near else "Take the line out."
-        self._add_unusable(place, f"the option {_masked_text(name)!r} is none of a requirements file", hint)
+        message = f"the option {_masked_text(name)!r} is none of a requirements file"
+        self._add_unusable(place, message, hint, packages)
 
     def _further_file(self, option: str, value: str, place: FileLine, constraints: bool) -> None:
         if _is_address(value):
@@ -193,7 +194,7 @@ class _RequirementsReader:
         cut = next((index for index, word in enumerate(words) if word.startswith("-")), len(words))
         for word in words[cut:]:
             if word.startswith("-") and word.partition("=")[0] not in _OF_A_PACKAGE:
-                self._unknown(word.partition("=")[0], place)
+                self._unknown(word.partition("=")[0], place, " ".join(words[:cut]))
                 return
         self._requirement(" ".join(words[:cut]), place, constraints)
 
@@ -221,6 +222,7 @@ class _RequirementsReader:
                 place,
                 f"{_masked_text(text)!r} cannot be read: {why}; pip would refuse the whole file",
                 "Write a package a line, such as einops==0.8.0 or transformers>=4.40,<5.",
+                text,
             )
             return
         if requirement.url is None or self._is_usable_address(requirement.url, place):
@@ -277,8 +279,8 @@ class _RequirementsReader:
     def _add_package(self, wanted: WantedPackage, constraints: bool) -> None:
         (self.found.constraints if constraints else self.found.packages).append(wanted)
 
-    def _add_unusable(self, place: FileLine, message: str, remedy: str) -> None:
-        self.found.unusable.append(UnusableLine(place, message, remedy))
+    def _add_unusable(self, place: FileLine, message: str, remedy: str, packages: str = "") -> None:
+        self.found.unusable.append(UnusableLine(place, message, remedy, packages))
 
 
 _MARKS = (
@@ -380,6 +382,8 @@ class UnusableLine:
     place: FileLine
     message: str
     remedy: str
+    packages: str = ""
+    """The packages that it asks for, as they are written; empty where it names none."""
 
 
 @dataclass(slots=True)

@@ -83,8 +83,8 @@ def _by_version(value: object) -> Meanings:
 def _refusals(value: object) -> Meanings:
     """What functions refuse: `[refused_arguments.librosa."0.10"]`, then `"librosa.load" = [1]`.
 
-    A number says how many arguments may stand without a name, `verbose` that this keyword is gone, and
-    `Loader=1` that it has to be given, by its name or at this place among the others.
+    A number says how many arguments may stand without a name, `verbose` that this keyword is gone, `Loader=1`
+    that it has to be given, by its name or at this place among the others, and `*` that all are refused.
     """
     found: dict[str, list[object]] = {}
     for package, version, by_name in _by_package(value):

@@ -12,10 +12,11 @@ from contextlib import suppress
 from itertools import accumulate
 from typing import Any
 
-from launcher.program.execution.expressions import chosen, is_made, item_name, joined
+from launcher.program.execution.expressions import chosen, is_made, joined
 from launcher.program.execution.objects import (
     STARS,
     BoundCall,
+    CallMade,
     Class,
     DottedEntries,
     Function,
@@ -36,7 +37,6 @@ from launcher.program.execution.objects import (
     Symbol,
     Turns,
     bounded,
-    is_iterable,
     is_known,
     is_member,
     setter_of,
@@ -44,6 +44,7 @@ from launcher.program.execution.objects import (
 from launcher.program.execution.process import CODE_FOLDER, Packaged, Process
 from launcher.program.execution.python_functions import python_names
 from launcher.program.execution.statements import record_fields
+from launcher.program.execution.training_libraries import CALLING_PARTS
 from launcher.program.execution.written_trees import WrittenTrees, call_at, place_of
 from launcher.program.index import (
     SCOPE,
@@ -102,6 +103,7 @@ class ProgramRun(Process):
         self.is_gone = is_gone
         """Whether a library no longer has a name: it is kept that it is read."""
         self.lacks = lacks
+        self._called_parts: dict[int, object] = {}
         self.lacking: dict[str, str] = {}
         """The names that say that a module is missing whose import a `try` is ready for."""
         self.passed_over = 0
@@ -132,9 +134,19 @@ class ProgramRun(Process):
     # Modules.
 
     def run_entry(self) -> None:
-        """Run the program from its first statement."""
+        """Run the program from its first statement, and then what it has registered for its end."""
         entry = self.program.entry
-        self._run_module(self.program.module_name(entry), entry, is_main=True)
+        try:
+            self._run_module(self.program.module_name(entry), entry, is_main=True)
+        except (Raised, ProcessEnded):
+            self._exit()
+            raise
+        self._exit()
+
+    def _exit(self) -> None:
+        for function, args, keywords, node in reversed(self.at_exit):
+            with suppress(Raised, ProcessEnded):
+                self.call(function, args, keywords, node)
 
     def _run_module(self, name: str, file: FileIndex, *, is_main: bool = False) -> Module:
         scope = RunScope(file, None)
@@ -173,6 +185,8 @@ class ProgramRun(Process):
         """A module of the program or of a library, by its whole name."""
         found = self.module(name)
         if found is None:
+            if "." in name and self.lacks(name):
+                self._fail_at(node, "ImportError", MODULE_MISSING, name)
             self._miss(name, node)
             for each in accumulate(name.split("."), "{}.{}".format):
                 self._watch(canonical_name(each), node)
@@ -223,7 +237,12 @@ class ProgramRun(Process):
                     if not key.startswith("_"):
                         self.bind_name(scope, key, value)
             else:
-                self.bind_name(scope, each.asname or each.name, self.attribute(owner, each.name, node))
+                given = self.attribute(owner, each.name, node)
+                if isinstance(owner, Module) and isinstance(given, Symbol) and not given.name:
+                    whole = f"{name}.{each.name}"
+                    if self.lacks(whole):
+                        self._fail_at(node, "ImportError", MODULE_MISSING, whole)
+                self.bind_name(scope, each.asname or each.name, given)
 
     # Names and assignments.
 
@@ -274,43 +293,6 @@ class ProgramRun(Process):
         """Give a name a value where a scope keeps it."""
         (scope.declared.get(name) or scope).variables[name] = value
 
-    def assign(self, target: ast.expr, value: Any, scope: RunScope) -> None:
-        """Give a value to a name, an attribute, an item or several of them."""
-        if isinstance(target, ast.Name):
-            self.bind_name(scope, target.id, value)
-        elif isinstance(target, ast.Attribute):
-            self.set_attribute(self.evaluate(target.value, scope), target.attr, value, target)
-        elif isinstance(target, ast.Subscript):
-            owner = self.evaluate(target.value, scope)
-            key = Symbol() if isinstance(target.slice, ast.Slice) else self.evaluate(target.slice, scope)
-            self.set_item(owner, key, value, target)
-        elif isinstance(target, ast.Tuple | ast.List):
-            self._unpack(target.elts, value, scope)
-
-    def _unpack(self, targets: list[ast.expr], value: Any, scope: RunScope) -> None:
-        star = next((number for number, each in enumerate(targets) if isinstance(each, ast.Starred)), None)
-        if isinstance(value, dict | set) or (isinstance(value, Object) and is_iterable(value)):
-            value = self.items_of(value, targets[0])
-        if isinstance(value, list | tuple | str | range):
-            rest = len(value) - len(targets)
-            parts = list(value)
-            if star is not None and rest >= -1:
-                parts = [*parts[:star], parts[star : star + rest + 1], *parts[star + rest + 1 :]]
-            if len(parts) == len(targets):
-                for target, each in zip(targets, parts, strict=True):
-                    self.assign(target.value if isinstance(target, ast.Starred) else target, each, scope)
-                return
-        name = getattr(value, "name", "") if isinstance(value, Symbol) else ""
-        made_by = value.made_by if isinstance(value, Symbol) else None
-        given = made_by.args if made_by is not None else ()
-        for number, target in enumerate(targets):
-            # What a library prepares or wraps comes back in the order in which it was given.
-            is_same = len(given) == len(targets) and name.endswith(
-                (".prepare()", ".initialize()", ".setup()")
-            )
-            each = given[number] if is_same else Symbol(item_name(name), made_by, value)
-            self.assign(target.value if isinstance(target, ast.Starred) else target, each, scope)
-
     def set_attribute(self, owner: Any, name: str, value: object, node: ast.AST | None = None) -> None:
         """Give an attribute of anything a value."""
         at = call_at(self.at if node is None else node)
@@ -325,7 +307,8 @@ class ProgramRun(Process):
             own = owner.kind.find("__setattr__")
             if isinstance(own, Function) and own not in self.active:
                 self.call(own, [owner, name, value], {}, at)
-            owner.attributes[name] = self._perhaps(owner.attributes.get(name), value)
+            kept = entries if isinstance(entries := owner.native, DottedEntries) else owner.attributes
+            kept[name] = self._perhaps(kept.get(name), value)
         elif isinstance(owner, DottedEntries):
             owner[name] = self._perhaps(owner.get(name), value)
         elif isinstance(owner, Class):
@@ -453,6 +436,8 @@ class ProgramRun(Process):
                     if isinstance(owner, Object)
                     else BoundCall(found, (owner,))
                 )
+        if name == "__dict__" and isinstance(owner, Object):
+            return owner.attributes
         native = owner.native if isinstance(owner, Object) else None
         if name == "__init__" and isinstance(native, dict | list):
             return Native(name, lambda *args, **given: self._fill_native(native, args, given))
@@ -460,7 +445,8 @@ class ProgramRun(Process):
         if name == "__init__" and base is not None:
             return Native(name, lambda *args, **given: self._make_base(base, args, given, self.at))
         if name == "__setattr__" and isinstance(owner, Object):
-            return Native(name, lambda key, value: owner.attributes.update({key: value}))
+            kept = native if isinstance(native, DottedEntries) else owner.attributes
+            return Native(name, lambda key, value: kept.update({key: value}))
         if name in ("__init__", "__init_subclass__", "__setattr__"):
             return Native(name, lambda *_, **__: None)
         if name == "__new__":
@@ -537,6 +523,8 @@ class ProgramRun(Process):
         self.at = call_at(node)
         event = self.record(function.name, tuple(args), self.at, keywords, function.owner)
         is_unknown = function.name[:1] in ("", "?")
+        if function.name in CALLING_PARTS and function.made_by is not None:
+            self._call_parts(function.made_by, args, keywords, node)
         model = self.models.get(function.name)
         if model is not None:
             found = model(self, event)
@@ -545,6 +533,18 @@ class ProgramRun(Process):
         return Symbol(
             "" if is_unknown else f"{function.name}()", event, function.owner, is_own=function.is_own
         )
+
+    def _call_parts(self, made: CallMade, args: list[Any], keywords: dict[str, Any], node: ast.Call) -> None:
+        """Call the functions and modules of the program of which something of a library is made, each once;
+        what they give is left open."""
+        given = [each for one in made.args for each in (one if isinstance(one, list | tuple) else [one])]
+        for each in given:
+            if isinstance(each, Symbol) and each.name in CALLING_PARTS and each.made_by is not None:
+                self._call_parts(each.made_by, [Symbol() for _ in args], {}, node)
+            elif isinstance(each, Object | Function | BoundCall) and id(each) not in self._called_parts:
+                self._called_parts[id(each)] = each
+                with suppress(Raised, ProcessEnded):
+                    self.call(each, args if each is given[0] else [Symbol() for _ in args], keywords, node)
 
     def unset_variable(self, environ: Any, key: Any, node: ast.AST) -> object:
         """What a variable is that is read and that nobody is known to set; where it surely is not, that is

@@ -417,10 +417,16 @@ def bounded(value: object) -> object:
     return value
 
 
+_MADE_OF_A_CLASS = re.compile(
+    r"(torch|torchvision|tensorboardX|timm)\.(\w+\.)*(?!(\w*Tensor|Size|Generator)\()[A-Z]\w*\(\)"
+)
+"""An object of a class of these libraries, which is true as it is: a writer, a sampler, a transformation."""
+
+
 def truth_of(value: object) -> bool | None:
     """Whether a value is true, None where nobody can tell."""
     if isinstance(value, Symbol):
-        return None
+        return True if _MADE_OF_A_CLASS.fullmatch(value.name) else None
     if isinstance(value, str) and not is_known(value):
         return True if value.strip(OPEN + OWN) else None
     if isinstance(value, OpenDictionary) and not value:

@@ -249,9 +249,14 @@ def _dataclass_parser(run: Process, event: CallMade) -> object:
 
     for name in ("parse_args_into_dataclasses", "parse_args_and_config"):
         made.attributes[name] = Native(name, parse)
+
+    def parse_file(*given: Any, **named: Any) -> object:
+        file = [*given, *(named[each] for each in ("yaml_file", "json_file") if each in named)][0]
+        return parse(document_of(run, text_of(file)))
+
     for name in ("parse_json_file", "parse_yaml_file"):
-        made.attributes[name] = Native(name, lambda file, **__: parse(document_of(run, text_of(file))))
-    made.attributes["parse_dict"] = Native("parse_dict", lambda given, **__: parse(given))
+        made.attributes[name] = Native(name, parse_file)
+    made.attributes["parse_dict"] = Native("parse_dict", lambda args, **__: parse(args))
     made.attributes["parse_args"] = Native("parse_args", lambda *_, **__: parse()[0])  # type: ignore[index]
     return made
 
@@ -400,6 +405,16 @@ def _trainer_options(run: Process, event: CallMade) -> object:
     return parser
 
 
+def _deepspeed_options(run: Process, event: CallMade) -> object:
+    """The parser with DeepSpeed's options, as deepspeed 0.19.8, __init__.py, adds them."""
+    parser = event.argument("parser", 0)
+    for name in ("deepspeed", "deepscale") if isinstance(parser, OptionParser) else ():
+        add = parser.member("add_argument")
+        run.call(add, [f"--{name}"], {"action": "store_true"}, event.node)
+        run.call(add, [f"--{name}_config"], {"default": None}, event.node)
+    return parser
+
+
 _PARSERS = (
     "argparse.ArgumentParser",
     *(f"configargparse.{each}" for each in ("ArgumentParser", "ArgParser", "Parser")),
@@ -408,6 +423,7 @@ _PARSERS = (
 PARSER_MODELS: dict[str, Any] = {
     **dict.fromkeys(_PARSERS, _parser_made),
     "lightning.pytorch.Trainer.add_argparse_args": _trainer_options,
+    "deepspeed.add_config_arguments": _deepspeed_options,
     **dict.fromkeys((f"{each}:" for each in _PARSERS), _base_of_parser),
     "transformers.HfArgumentParser": _dataclass_parser,
     "@click.option": _option_of_click,

@@ -44,6 +44,8 @@ class Process(Statements):
         self.environ = Environ(world.environment)
         self.group: CallMade | None = None
         """What made the process group, once there is one."""
+        self.at_exit: list[tuple[object, list[Any], dict[str, Any], ast.Call]] = []
+        """What Python calls at the end: a function, its arguments, and the call that registers it."""
         self.device: object = 0
         self.events: list[CallMade] = []
         self.sampling: list[CallMade] = []
@@ -119,5 +121,5 @@ class Process(Statements):
         return made
 
     @abstractmethod
-    def set_attribute(self, owner: Any, name: str, value: object) -> None:
+    def set_attribute(self, owner: Any, name: str, value: object, node: ast.AST | None = None) -> None:
         """Give an attribute of anything a value."""

@@ -88,101 +88,6 @@ def _parsed_text(text: str) -> Any:
     return Symbol()
 
 
-def _configuration_loaded(run: Process, event: CallMade) -> object:
-    name = event.args[0] if event.args else None
-    return record_of(document_of(run, name.name if isinstance(name, OpenedFile) else text_of(name)))
-
-
-def _itself(run: Process, owner: object) -> object:
-    return owner
-
-
-def _configuration_made(run: Process, event: CallMade) -> object:
-    given = event.args[0] if event.args else {}
-    if isinstance(given, Object):
-        return DottedEntries(given.attributes)
-    if isinstance(event.keywords, OpenDictionary):
-        return Symbol(f"{event.name}()", event)
-    return (
-        record_of({**given, **event.keywords})
-        if isinstance(given, dict)
-        else Symbol("omegaconf.DictConfig()")
-    )
-
-
-def _configurations_merged(run: Process, event: CallMade) -> object:
-    found = DottedEntries()
-    for each in event.args:
-        if isinstance(each, dict):
-            _merge(found, each)
-    return found
-
-
-def _words_as_configuration(run: Process, event: CallMade) -> object:
-    """The words of the command line, or of a list, as entries: `train.folder=/fsx`."""
-    found, given = DottedEntries(), event.args[0] if event.args else None
-    if isinstance(given, Symbol):
-        return Symbol(f"{event.name}()", event)
-    for word in map(str, given if isinstance(given, list) else run.words):
-        keys, _, value = word.lstrip("-").partition("=")
-        put_at(found, keys, value)
-    return found
-
-
-def _merge(into: dict[str, Any], other: Mapping[str, Any]) -> None:
-    for key, value in other.items():
-        if isinstance(value, dict) and isinstance(into.get(key), dict):
-            _merge(into[key], value)
-        else:
-            into[key] = record_of(value)
-
-
-def _merged_from_file(run: Process, owner: Any) -> object:
-    def merge(name: Any, *_: Any, **__: Any) -> None:
-        found = _with_base(run, text_of(name))
-        if isinstance(owner, dict) and isinstance(found, dict):
-            _merge(owner, found)
-        elif isinstance(owner, dict):  # What it holds afterwards nobody knows.
-            owner.update(dict.fromkeys(owner, Symbol()))
-
-    return Native("merge_from_file", merge)
-
-
-def _with_base(run: Process, name: str | None, depth: int = 4) -> Any:
-    """What a configuration file holds, with that of the one beside it that it begins with (`_BASE_`)."""
-    found = document_of(run, name)
-    base = found.get("_BASE_") if isinstance(found, dict) else None
-    if not isinstance(base, str) or not isinstance(name, str) or not depth:
-        return found
-    above = _with_base(run, posixpath.normpath(posixpath.join(posixpath.dirname(name), base)), depth - 1)
-    made = record_of(above) if isinstance(above, dict) else DottedEntries()
-    _merge(made, found)
-    return made
-
-
-def _merged_from_list(run: Process, owner: Any) -> object:
-    """Names and values in turn, as the words of a command line: `OUTPUT_DIR /fsx TRAIN.EPOCHS 3`."""
-
-    def merge(words: Any) -> None:
-        if isinstance(owner, dict) and isinstance(words, list | tuple):
-            for name, value in zip(words[::2], words[1::2], strict=False):
-                put_at(owner, name, literal_of(value) if isinstance(value, str) else value)
-
-    return Native("merge_from_list", merge)
-
-
-def put_at(entries: dict[str, Any], name: object, value: object) -> None:
-    """Give an entry of a configuration a value by its dotted name."""
-    if not isinstance(name, str) or not is_known(name):
-        return
-    *above, last = name.split(".")
-    for each in above:
-        inner = entries.get(each)
-        entries[each] = inner if isinstance(inner, dict) else DottedEntries()
-        entries = entries[each]
-    entries[last] = value
-
-
 def literal_of(text: str) -> Any:
     """What a text says as a literal of Python: a number, a list, True; else the text itself."""
     try:
@@ -197,19 +102,6 @@ def _evaluated_literal(run: Process, event: CallMade) -> object:
         return Symbol()
     found = literal_of(given)
     return run.fail("ValueError") if found is given else found
-
-
-def _merged_from_other(run: Process, owner: Any) -> object:
-    """Another configuration, or entries by their dotted names."""
-
-    def merge(other: Any) -> None:
-        if isinstance(owner, dict) and isinstance(other, dict):
-            dotted = {name: each for name, each in other.items() if "." in str(name)}
-            _merge(owner, {name: each for name, each in other.items() if name not in dotted})
-            for name, value in dotted.items():
-                put_at(owner, name, value)
-
-    return Native("merge_from_dict", merge)
 
 
 def _file_named(run: Process, event: CallMade) -> object:
@@ -392,13 +284,24 @@ def _path_made(run: Process, event: CallMade) -> object:
 
 _PATH_ATTRIBUTES = ("name", "stem", "suffix", "parent", "parents")
 _PATH_METHODS = ["joinpath", "with_suffix", "with_name", "resolve", "absolute", "expanduser", "as_posix"]
-_PATH_METHODS += ["open", "read_text", "write_text", "write_bytes", "exists", "is_file", "is_dir"]
+_PATH_METHODS += [
+    "replace",
+    "rename",
+    "open",
+    "read_text",
+    "write_text",
+    "write_bytes",
+    "exists",
+    "is_file",
+    "is_dir",
+]
 
 
 def _of_path(name: str) -> Model:
     def read(run: Process, owner: Any) -> object:
         if not isinstance(owner, PurePosixPath):
-            return Symbol()
+            is_of_texts = any(name in names for names in _PLAIN_METHODS.values())
+            return _method(name)(run, owner) if is_of_texts else Symbol()
         if name in _PATH_ATTRIBUTES:
             return list(owner.parents) if name == "parents" else getattr(owner, name)
         return Native(name, lambda *args, **keywords: _path_method(run, owner, name, args))
@@ -459,6 +362,8 @@ def _path_method(run: Process, owner: PurePosixPath, name: str, args: tuple[Any,
     match name:
         case "exists" | "is_file" | "is_dir" | "write_text" | "write_bytes":
             run.record(f"pathlib.Path.{name}", (owner,), run.at)
+        case "replace" | "rename":
+            run.record(f"pathlib.Path.{name}", (owner, *args), run.at)
         case "joinpath":
             return owner.joinpath(*texts)
         case "with_suffix" | "with_name":
@@ -543,7 +448,8 @@ def _defaulting(run: Process, event: CallMade) -> object:
     return Symbol() if factory is None else Defaulting(lambda: run.call(factory, [], {}, event.node))
 
 
-def _own_dictionary(run: Process, args: list[Any], keywords: dict[str, Any]) -> object:
+def own_dictionary(run: Process, args: list[Any], keywords: dict[str, Any]) -> object:
+    """What an object of a class of the program has of the dictionary that its base is."""
     found = dictionary_of(tuple(args), keywords)
     return DottedEntries(found) if isinstance(found, dict) else DottedEntries(keywords)
 
@@ -559,7 +465,8 @@ def _field(run: Process, event: CallMade) -> object:
     return BoundCall(factory, (), {"*field": True})
 
 
-def _as_dictionary(run: Process, event: CallMade) -> object:
+def as_dictionary(run: Process, event: CallMade) -> object:
+    """The fields of a dataclass, or the entries of a configuration, as a plain dictionary."""
     given = event.args[0] if event.args else None
     if isinstance(given, Object):
         return dict(given.attributes)
@@ -650,20 +557,16 @@ _OWN_CALLS = (
     *("socket.gethostname", "random.random", "random.randint", "random.choice", "platform.node"),
     "secrets.token_hex",
 )
-_RECORDS = (
-    *("types.SimpleNamespace", "argparse.Namespace", "easydict.EasyDict", "addict.Dict", "munch.Munch"),
-    *("ml_collections.ConfigDict", "ml_collections.config_dict.ConfigDict", "omegaconf.OmegaConf.create"),
-    *(
-        "yacs.config.CfgNode",
-        "fvcore.common.config.CfgNode",
-        "munch.munchify",
-        "box.Box",
-        "omegaconf.DictConfig",
-    ),
-    *("attrdict.AttrDict", "omegaconf.OmegaConf.structured"),
-)
+
+
+def _registered_for_exit(run: Process, event: CallMade) -> object:
+    function, *given = event.args or (None,)
+    run.at_exit.append((function, given, dict(event.keywords), event.node))
+    return function
+
 
 PYTHON_MODELS: dict[str, Model] = {
+    "atexit.register": _registered_for_exit,
     "os.environ=": _environ,
     "six.string_types=": lambda run, owner: (run.python["str"],),
     "os.getenv": _get_variable,
@@ -698,17 +601,6 @@ PYTHON_MODELS: dict[str, Model] = {
     "ast.literal_eval": _evaluated_literal,
     **dict.fromkeys(("json.loads", "json.load"), _document_read),
     **dict.fromkeys(("yaml.safe_load", "yaml.load", "yaml.full_load"), _document_read),
-    "omegaconf.OmegaConf.load": _configuration_loaded,
-    **dict.fromkeys(
-        ("mmcv.Config.fromfile", "mmcv.utils.Config.fromfile", "mmengine.Config.fromfile"),
-        _configuration_loaded,
-    ),
-    "._cfg_dict": _itself,
-    "omegaconf.OmegaConf.merge": _configurations_merged,
-    **dict.fromkeys(
-        (f"omegaconf.OmegaConf.{each}" for each in ("from_cli", "from_dotlist")), _words_as_configuration
-    ),
-    "omegaconf.OmegaConf.to_container": _as_dictionary,
     "functools.partial": _partial,
     "functools.reduce": _reduced,
     "collections.defaultdict": _defaulting,
@@ -717,7 +609,7 @@ PYTHON_MODELS: dict[str, Model] = {
     "contextlib.ExitStack.enter_context": _entered,
     "asyncio.run": _first,
     "dataclasses.field": _field,
-    "dataclasses.asdict": _as_dictionary,
+    "dataclasses.asdict": as_dictionary,
     "collections.OrderedDict": lambda run, event: dictionary_of(event.args, event.keywords),
     "copy.copy": _copied,
     "copy.deepcopy": _copied,
@@ -729,7 +621,6 @@ PYTHON_MODELS: dict[str, Model] = {
     **{f"builtins.{each}": _descriptor(each) for each in ("property", "staticmethod", "classmethod")},
     "contextlib.nullcontext": lambda run, event: [event.args[0] if event.args else None],
     **dict.fromkeys(_OWN_CALLS, _own),
-    **dict.fromkeys(_RECORDS, _configuration_made),
     **{f".{name}": _method(name) for kind in _PLAIN_METHODS.values() for name in kind},
     ".format": _format,
     ".read": _read,
@@ -738,12 +629,8 @@ PYTHON_MODELS: dict[str, Model] = {
     "os.listdir": _listed,
     "os.scandir": _scanned,
     **dict.fromkeys(("glob.glob", "glob.iglob"), _globbed),
-    ".merge_from_file": _merged_from_file,
-    **dict.fromkeys((".merge_from_list", ".merge_from_dotlist"), _merged_from_list),
-    **dict.fromkeys((".merge_from_dict", ".merge_from_other_cfg"), _merged_from_other),
     **{f".{name}": _of_path(name) for name in (*_PATH_ATTRIBUTES, *_PATH_METHODS)},
     ".clone": lambda run, owner: Native("clone", lambda: owner),
-    **{f"{each}:": _own_dictionary for each in ("builtins.dict", "collections.OrderedDict")},
-    **{f"{each}:": lambda *given: record_of(_own_dictionary(*given)) for each in _RECORDS},
+    **{f"{each}:": own_dictionary for each in ("builtins.dict", "collections.OrderedDict")},
     "builtins.list:": _own_list,
 }

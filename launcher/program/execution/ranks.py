@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
-from launcher.program.execution.hydra_functions import HYDRA_MODELS
+from launcher.program.execution.configuration_functions import CONFIGURATION_MODELS
 from launcher.program.execution.interpreter import ProgramRun
 from launcher.program.execution.objects import (
     CallMade,
@@ -30,7 +30,7 @@ from launcher.program.execution.written_trees import place_of
 from launcher.program.program import Program
 from launcher.program.values import LIBRARY_TABLES
 
-_MODELS = {**PYTHON_MODELS, **PARSER_MODELS, **TRAINING_MODELS, **HYDRA_MODELS}
+_MODELS = {**PYTHON_MODELS, **PARSER_MODELS, **TRAINING_MODELS, **CONFIGURATION_MODELS}
 
 
 _REMOVED: dict[str, tuple[str, str]] = LIBRARY_TABLES["removed_names"]
@@ -200,6 +200,17 @@ def variables_of_torchrun(world_size: int, processes: int, rank: int, port: int 
         "MASTER_ADDR": "algo-1",
         "MASTER_PORT": str(port),
         "TORCHELASTIC_RUN_ID": "none",
+    }
+
+
+def variables_of_mpirun(world_size: int, processes: int, rank: int) -> dict[str, str]:
+    """The variables that Open MPI's mpirun sets for one of its processes."""
+    return {
+        "OMPI_COMM_WORLD_RANK": str(rank),
+        "OMPI_COMM_WORLD_SIZE": str(world_size),
+        "OMPI_COMM_WORLD_LOCAL_RANK": str(rank % processes),
+        "OMPI_COMM_WORLD_LOCAL_SIZE": str(processes),
+        "OMPI_COMM_WORLD_NODE_RANK": str(rank % processes),
     }
 
 

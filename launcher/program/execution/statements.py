@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from typing import Any
 
-from launcher.program.execution.expressions import Expressions, joined
+from launcher.program.execution.expressions import Expressions, item_name, joined
 from launcher.program.execution.objects import (
     Class,
     FunctionLeft,
@@ -24,6 +24,7 @@ from launcher.program.execution.objects import (
     Symbol,
     TurnEnded,
     bounded,
+    is_iterable,
     is_known,
 )
 from launcher.program.index import EXIT_NAMES, last_name
@@ -69,6 +70,51 @@ class Statements(Expressions):
     @abstractmethod
     def bind_name(self, scope: RunScope, name: str, value: object) -> None:
         """Give a name a value where a scope keeps it."""
+
+    @abstractmethod
+    def set_attribute(self, owner: Any, name: str, value: object, node: ast.AST | None = None) -> None:
+        """Give an attribute of anything a value."""
+
+    @abstractmethod
+    def set_item(self, owner: Any, key: Any, value: object, node: ast.AST) -> None:
+        """Give an item of anything a value."""
+
+    def assign(self, target: ast.expr, value: Any, scope: RunScope) -> None:
+        """Give a value to a name, an attribute, an item or several of them."""
+        if isinstance(target, ast.Name):
+            self.bind_name(scope, target.id, value)
+        elif isinstance(target, ast.Attribute):
+            self.set_attribute(self.evaluate(target.value, scope), target.attr, value, target)
+        elif isinstance(target, ast.Subscript):
+            owner = self.evaluate(target.value, scope)
+            key = Symbol() if isinstance(target.slice, ast.Slice) else self.evaluate(target.slice, scope)
+            self.set_item(owner, key, value, target)
+        elif isinstance(target, ast.Tuple | ast.List):
+            self._unpack(target.elts, value, scope)
+
+    def _unpack(self, targets: list[ast.expr], value: Any, scope: RunScope) -> None:
+        star = next((number for number, each in enumerate(targets) if isinstance(each, ast.Starred)), None)
+        if isinstance(value, dict | set) or (isinstance(value, Object) and is_iterable(value)):
+            value = self.items_of(value, targets[0])
+        if isinstance(value, list | tuple | str | range):
+            rest = len(value) - len(targets)
+            parts = list(value)
+            if star is not None and rest >= -1:
+                parts = [*parts[:star], parts[star : star + rest + 1], *parts[star + rest + 1 :]]
+            if len(parts) == len(targets):
+                for target, each in zip(targets, parts, strict=True):
+                    self.assign(target.value if isinstance(target, ast.Starred) else target, each, scope)
+                return
+        name = getattr(value, "name", "") if isinstance(value, Symbol) else ""
+        made_by = value.made_by if isinstance(value, Symbol) else None
+        given = made_by.args if made_by is not None else ()
+        for number, target in enumerate(targets):
+            # What a library prepares or wraps comes back in the order in which it was given.
+            is_same = len(given) == len(targets) and name.endswith(
+                (".prepare()", ".initialize()", ".setup()")
+            )
+            each = given[number] if is_same else Symbol(item_name(name), made_by, value)
+            self.assign(target.value if isinstance(target, ast.Starred) else target, each, scope)
 
     def run(self, statements: Iterable[ast.stmt], scope: RunScope) -> None:
         """Run statements one after the other."""

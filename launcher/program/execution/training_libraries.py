@@ -15,7 +15,7 @@ from launcher.program.surroundings.options import given_in_words
 from launcher.program.values import LIBRARY_TABLES
 
 Model = Callable[..., Any]
-_BY_MPI = ("mpirun", "smddp_mpi")
+_BY_MPI = "mpi"
 _JOINING = (
     *LIBRARY_TABLES["joining_calls"],
     *("accelerate.PartialState", "torch.distributed.init_device_mesh", "lightning.pytorch.Trainer"),
@@ -52,7 +52,7 @@ def _size(run: Process, event: CallMade) -> object:
 
 def _by_mpi(of_mpi: Callable[[Process], int], alone: int) -> Model:
     """What a library asks MPI for, of which every process of another launcher is a world of one."""
-    return lambda run, asked: of_mpi(run) if run.world.strategy in _BY_MPI else alone
+    return lambda run, asked: of_mpi(run) if run.world.strategy == _BY_MPI else alone
 
 
 _MPI_RANK = _by_mpi(lambda run: run.world.rank, 0)
@@ -140,6 +140,31 @@ def _log_folder(run: Process, owner: Symbol) -> object:
 
 def _same(run: Process, event: CallMade) -> object:
     return event.args[0] if len(event.args) == 1 else tuple(event.args)
+
+
+def _module_itself(run: Process, event: CallMade) -> object:
+    """What a module gives that is moved or set: itself."""
+    return event.owner if isinstance(event.owner, Object | Symbol) else NotImplemented
+
+
+_GIVING_ITSELF = (
+    *("cuda", "to", "cpu", "half", "float", "double", "bfloat16", "type", "to_empty", "share_memory"),
+    *("train", "eval", "requires_grad_", "apply"),
+)
+"""The methods of a module that give the module."""
+CALLING_PARTS = frozenset(
+    {
+        *("torch.nn.parallel.DistributedDataParallel()", "torch.nn.parallel.DataParallel()"),
+        *("torch.distributed.fsdp.FullyShardedDataParallel()", "torch.compile()", "torch.nn.Sequential()"),
+        *("torch.nn.SyncBatchNorm.convert_sync_batchnorm()", "apex.parallel.DistributedDataParallel()"),
+        *(
+            f"torchvision.transforms.{version}{each}()"
+            for version in ("", "v2.")
+            for each in ("Compose", "Lambda", "RandomApply", "RandomChoice", "RandomOrder")
+        ),
+    }
+)
+"""What calls the functions and modules that it was made of, where it is called."""
 
 
 _WHO_AM_I: dict[str, Callable[[Process], object]] = {
@@ -239,6 +264,10 @@ def _dataset_of_loader(run: Process, loader: Symbol | Object) -> object:
 
 TRAINING_MODELS: dict[str, Model] = {
     "torch.utils.data.DataLoader().dataset=": _dataset_of_loader,
+    **dict.fromkeys(
+        (f"{module}.{each}" for module in ("torch.nn.Module()", *CALLING_PARTS) for each in _GIVING_ITSELF),
+        _module_itself,
+    ),
     **{f"{each}.__version__=": _version(each) for each in ("torch", "torchvision")},
     **dict.fromkeys(_VERSIONS, _version_made),
     **dict.fromkeys(_JOINING, _joined),

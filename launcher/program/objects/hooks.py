@@ -47,7 +47,8 @@ _EXCEPTION_HOOKS = library_names("exception_hooks")
 def called_on_exceptions(file: FileIndex, value_of: Callable[[ast.expr], Value]) -> Iterator[FunctionNode]:
     """The functions that run in the process where an exception was raised, called by a library or by Python.
 
-    Methods such as Lightning's `on_exception`, handlers of an event such as ignite's, `sys.excepthook`.
+    Methods such as Lightning's `on_exception`, handlers of an event such as ignite's, `sys.excepthook`, and
+    what `atexit` calls, where the end is an exception or not.
     """
     hooks = {name.rpartition(".")[2] for name in _EXCEPTION_HOOKS}
     for function in file.functions:
@@ -56,11 +57,14 @@ def called_on_exceptions(file: FileIndex, value_of: Callable[[ast.expr], Value])
             if not _EXCEPTION_HOOKS.isdisjoint(names):
                 yield function
         elif any(
-            isinstance(each, ast.Call) and _is_for_exceptions(each, value_of) for each in _makers(function)
+            _is_for_exit(each) or (isinstance(each, ast.Call) and _is_for_exceptions(each, value_of))
+            for each in _makers(function)
         ):
             yield function
     calls = file.calls if any(each in file.attributes for each in _EVENTS) else ()
     handed = [given for call in calls if _is_for_exceptions(call, value_of) for given in call.args]
+    registered = (each for each in file.calls_of.get("register", ()) if each.args)
+    handed += [each.args[0] for each in registered if _is_for_exit(each.func)]
     handed += [each.value for each in file.set_attributes.get("excepthook", ()) if each.value is not None]
     for value in map(value_of, handed):
         if isinstance(value, Defined) and isinstance(value.node, FunctionNode):
@@ -69,6 +73,10 @@ def called_on_exceptions(file: FileIndex, value_of: Callable[[ast.expr], Value])
 
 def _makers(function: FunctionNode) -> list[ast.expr]:
     return [] if isinstance(function, ast.Lambda) else function.decorator_list
+
+
+def _is_for_exit(decorator: ast.expr) -> bool:
+    return ast.unparse(decorator) == "atexit.register"
 
 
 def _is_for_exceptions(call: ast.Call, value_of: Callable[[ast.expr], Value]) -> bool:

@@ -308,6 +308,7 @@ def _is_never_drawn(runs: RankRuns, finding: Finding) -> bool:
     return inside and not any(_location(each.node) == place for run in runs.runs for each in run.events)
 
 
+_HAS_GROUP = "torch.distributed.is_initialized"
 _ASKING_FOR_FILES = re.compile(r"\b(exists|isfile|is_file|isdir|is_dir)\b")
 
 
@@ -327,7 +328,13 @@ def _is_passed_over(program: Program, finding: Finding, known: Known) -> bool:
         return False
     statements = [each for each in nodes_within(file.tree) if isinstance(each, ast.stmt)]
     around = [each for each in statements if each.lineno <= line <= (each.end_lineno or each.lineno)]
-    return bool(around) and never_runs(program, around[-1], known)
+
+    def known_later(test: ast.expr) -> bool | None:
+        """The same once the group is made, before which others ask."""
+        is_asked = isinstance(test, ast.Call) and program.qualified(test.func) == _HAS_GROUP
+        return True if is_asked else known(test)
+
+    return bool(around) and all(never_runs(program, around[-1], each) for each in (known, known_later))
 
 
 def codes_found(with_job: bool) -> frozenset[str]:

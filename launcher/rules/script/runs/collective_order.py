@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Iterator
 from itertools import zip_longest
 
@@ -12,7 +13,7 @@ from launcher.failure_modes.registry import finds
 from launcher.program.execution.objects import CallMade
 from launcher.program.execution.ranks import RankRun
 from launcher.rules.script.findings import finding_at, related_at
-from launcher.rules.script.runs.rank_runs import RankRuns, is_asked_of_ranks
+from launcher.rules.script.runs.rank_runs import RankRuns, is_asked_of_ranks, is_come_to_later
 
 _GROUPS = {
     **dict.fromkeys(("barrier", "monitored_barrier"), 0),
@@ -80,4 +81,52 @@ def _collectives(run: RankRun) -> Iterator[CallMade]:
             yield event
 
 
-ORDER_RUN_RULES = (ranks_call_the_same_collectives,)
+_WRAPPED = "torch.nn.parallel.DistributedDataParallel()"
+_WITH_BUFFERS = re.compile(
+    r"torch\.nn\.(BatchNorm\dd|SyncBatchNorm|Module\(\)\.register_buffer|utils\.(\w+\.)?spectral_norm)|"
+    r"torchvision\.models\.((\w+\.)?(wide_)?resne[xt]+\w*|densenet\w*|mobilenet\w*|efficientnet\w*|regnet\w*|"
+    r"shufflenet\w*|mnasnet\w*|googlenet|inception\w*|vgg\d+_bn)"
+)
+"""What has buffers: the statistics of batches, and what a module registers."""
+
+
+@finds(Stage.SCRIPT, ddp.COLLECTIVE_UNDER_RANK_GUARD)
+def ranks_run_the_wrapped_model_together(runs: RankRuns) -> Iterator[Finding]:
+    """A forward pass of a wrapped model that one rank makes alone, as rank 0 does that validates.
+
+    The first one after a step broadcasts the model's buffers, those of BatchNorm for one, also without
+    gradients. The others never join that broadcast: their next one is taken for it, and all wait or fail.
+
+    Bad: `if rank == 0: validate(model)`. Good: `if rank == 0: validate(model.module)`, or every rank
+    validates its part. Source: torch/nn/parallel/distributed.py, `will_sync_module_buffers`; run with two
+    processes and gloo on torch 2.13.
+    """
+    first, neighbour = runs.first, runs.neighbour
+    if first is None or neighbour is None or not (runs.are_launched or runs.processes > 1):
+        return
+    theirs = {each.node for each in neighbour.calls(_WRAPPED)}
+    mine = {each.node: each for each in first.calls(_WRAPPED) if each.is_sure or is_come_to_later(each)}
+    alone = [each for node, each in mine.items() if node not in theirs]
+    # What has a call of its own on the other ranks is made by all, at two places.
+    if not alone or not theirs or theirs.difference(each.node for each in first.calls(_WRAPPED)):
+        return
+    wrapping = [*first.calls(_WRAPPED.removesuffix("()"))]
+    if any(each.argument("broadcast_buffers", 4) is False for each in wrapping):
+        return
+    having = (each for each in first.events if _WITH_BUFFERS.fullmatch(each.name))
+    buffered = next((each for each in having if each.argument("track_running_stats", 4) is not False), None)
+    if buffered is not None:
+        yield finding_at(
+            ddp.COLLECTIVE_UNDER_RANK_GUARD,
+            alone[0].node,
+            "rank 0 alone runs the wrapped model here, and its forward pass broadcasts the buffers to ranks "
+            "that do not join: the next collectives no longer fit together, and all wait or fail",
+            remedy="Run the model itself (`model.module`), or let every rank run it on its part of the data.",
+            related=[
+                related_at(buffered.node, "this has buffers"),
+                *(related_at(each, "called from here") for each in alone[0].callers[-1:]),
+            ],
+        )
+
+
+ORDER_RUN_RULES = (ranks_call_the_same_collectives, ranks_run_the_wrapped_model_together)

@@ -42,6 +42,7 @@ from launcher.rules.script.runs.rank_runs import (
     OF_CHECKOUT,
     RankRuns,
     command_of,
+    is_by_chance,
     is_come_to_later,
     settings_of,
     tests_before,
@@ -51,6 +52,7 @@ from launcher.rules.script.runs.saves_and_loads import idle_loads, text_of_path
 _REFUSED: dict[str, list[tuple[str, str, int | str]]] = LIBRARY_TABLES["refused_arguments"]
 """By the name of a function: the package, the version since which, and what it no longer takes."""
 _OF_MPI = re.compile(r"(HOROVOD|OMPI|DMLC|PMI|PMIX)_")
+_OF_LAUNCHERS = re.compile(rf"{_OF_MPI.pattern}|(LOCAL_)?RANK$|(LOCAL_)?WORLD_SIZE$|MASTER_(ADDR|PORT)$")
 """The variables of another launcher, of which DIST005 says that the job has the wrong one."""
 
 
@@ -86,12 +88,15 @@ def names_are_still_there(runs: RankRuns) -> Iterator[Finding]:
 
 
 def _sure_events(runs: RankRuns) -> Iterator[CallMade]:
-    """What the first rank surely does, with nothing that catches its failure: what it does at once, and then
-    what it does in a later turn of its loops."""
+    """What the first rank surely does, with nothing that catches its failure: what it does at once, then what
+    it does in a later turn of its loops, and what its loaders do for some item of their datasets."""
     events = [each for run in runs.begun[:1] for each in run.events if not each.is_tried]
     yield from (each for each in events if each.is_sure)
     for each in events:
         if not each.is_sure and is_come_to_later(each):
+            yield each
+    for each in (each for run in runs.begun[:1] for each in run.sampling if not each.is_tried):
+        if is_come_to_later(each) or all(is_by_chance(runs.program, test) for test in each.tests):
             yield each
 
 
@@ -309,12 +314,17 @@ def optional_modules_are_there(runs: RankRuns) -> Iterator[Finding]:
             continue
         told.add(module)
         tests = [event.node, *tests_before(event)][:2]
+        is_compiled = module.rpartition(".")[2] in runs.packages.extensions
         yield finding_at(
             training_script.SCRIPT_RAISED,
             event.node,
-            f"{module} is neither in the image nor in the requirements: {_who(event)}",
+            f"{module} is compiled by the source's setup.py, which this job does not run: {_who(event)}"
+            if is_compiled
+            else f"{module} is neither in the image nor in the requirements: {_who(event)}",
             severity=None if event.is_sure else Severity.WARNING,
-            remedy=f"Choose the options that do without {module}, or install it.",
+            remedy="Let the requirements install the folder with setup.py (`./`), or do without it."
+            if is_compiled
+            else f"Choose the options that do without {module}, or install it.",
             related=settings_of(runs.begun[0], tests),
         )
 
@@ -378,6 +388,10 @@ def _refusal(event: CallMade, argument: int | str) -> tuple[str, str] | None:
             return None
         most = "no argument" if argument == 0 else f"{argument} argument{'s' if argument > 1 else ''} at most"
         return f"takes {most} without its name, and {given} are given", "Name the arguments"
+    if argument == "*":
+        own = event.args[1:] if event.name.endswith(".__init__") else event.args
+        is_given = bool(own or event.keywords) and not is_open
+        return ("takes no argument any more, and some are given", "Leave them out") if is_given else None
     name, equals, place = argument.partition("=")
     if not equals:
         return (f"no longer takes `{name}`", f"Leave out `{name}`") if name in event.keywords else None
@@ -413,7 +427,8 @@ def variables_are_set(runs: RankRuns) -> Iterator[Finding]:
     for run in runs.runs:
         for event in run.calls(READ_UNSET):
             (name,) = event.args
-            if not event.is_sure or name in told or _OF_MPI.match(name):
+            of_another = _OF_LAUNCHERS if runs.strategy == "mpi" else _OF_MPI
+            if not event.is_sure or name in told or of_another.match(name):
                 continue
             told.add(name)
             ranks = [
@@ -625,6 +640,82 @@ def _is_unpacked(call: ast.Call) -> bool:
     return isinstance(taken, ast.Assign) and isinstance(taken.targets[0], ast.Tuple | ast.List)
 
 
+_KEY_OF_WANDB = "WANDB_API_KEY"
+_WITHOUT_KEY = ("WANDB_MODE", "WANDB_DISABLED", "WANDB_ANONYMOUS", "WANDB_IDENTITY_TOKEN_FILE", ".netrc")
+"""What lets Weights & Biases go without a key, or find one elsewhere."""
+
+
+@finds(Stage.SCRIPT, training_script.SCRIPT_RAISED)
+def trackers_get_their_key(runs: RankRuns) -> Iterator[Finding]:
+    """Weights & Biases begun in a job that gives it no key: without a terminal to ask, it raises an error.
+
+    Silent within a `try`, behind a test that nobody can tell, and where program or job name its key or its
+    mode.
+
+    Bad: `wandb.init(project="mine")` without `secrets: {WANDB_API_KEY: ...}`. Good: the same with it, or
+    with `environment: {WANDB_MODE: offline}`. Source: wandb, sdk/wandb_login.py: "api_key not configured
+    (no-tty)".
+    """
+    job, first = runs.subject.job, runs.first
+    if first is None or job.backend != "sagemaker":
+        return
+    names = {*job.environment, *job.secrets}
+    if not names.isdisjoint((_KEY_OF_WANDB, *_WITHOUT_KEY)):
+        return
+    if any(mark in file.text for file in runs.program.files for mark in (_KEY_OF_WANDB, *_WITHOUT_KEY)):
+        return
+    calls = [*first.calls("wandb.init", "wandb.login")]
+    if any(each.name == "wandb.login" and each.argument("key", 1) is not None for each in calls):
+        return
+    for event in calls:
+        mode, settings = event.argument("mode"), event.argument("settings")
+        is_open = (mode, settings, event.argument("anonymous")) != (None, None, None) and mode != "online"
+        if event.is_sure and not event.is_tried and not is_open:
+            yield finding_at(
+                training_script.SCRIPT_RAISED,
+                event.node,
+                f"{event.name} asks for a key, and this job gives none: without a terminal it raises an "
+                "error",
+                remedy=f"Give the key as a secret (`secrets: {{{_KEY_OF_WANDB}: NAME}}`), or log without the "
+                "network (`environment: {WANDB_MODE: offline}`).",
+            )
+            return
+
+
+_BUILDERS = ("torch.utils.cpp_extension.load", "torch.utils.cpp_extension.load_inline")
+_OLD_STANDARD = re.compile(r"[-/]{1,2}std[=:](c|gnu)\+\+(0x|0?3|98|1[14y])")
+
+
+@finds(Stage.SCRIPT, training_script.SCRIPT_RAISED)
+def extensions_ask_for_new_standard(runs: RankRuns) -> Iterator[Finding]:
+    """An extension that a rank compiles by a standard of C++ older than the headers of its torch.
+
+    The compiler stops at them, as the last standard that it is given holds, and every rank ends there.
+
+    Bad: `load(name, sources, extra_cflags=["-std=c++14"])` with PyTorch 2.1. Good: the same without it.
+    Source: ATen/ATen.h of torch 2.1 and newer, which asks for C++17.
+    """
+    version = runs.packages.has_since("torch", "2.1")
+    compiled = (each for each in _sure_events(runs) if version is not None and each.name in _BUILDERS)
+    built = [(event, flag) for event in compiled if (flag := _old_standard(event)) is not None]
+    for event, flag in built[:1]:
+        yield finding_at(
+            training_script.SCRIPT_RAISED,
+            event.node,
+            f"`{flag}` compiles this extension, and the headers of torch {version} need C++17: {_who(event)}",
+            severity=None if event.is_sure else Severity.WARNING,
+            remedy="Leave the flag out: torch gives the standard that it needs.",
+            related=[related_at(each.node, "so here, too") for each, _ in built[1:]],
+        )
+
+
+def _old_standard(event: CallMade) -> str | None:
+    """The flag by which an extension is compiled, where it names a standard older than C++17."""
+    given = [event.argument(name) for name in ("extra_cflags", "extra_cuda_cflags")]
+    flags = [str(flag) for each in given if isinstance(each, list | tuple) for flag in each]
+    return next((each for each in flags if _OLD_STANDARD.fullmatch(each)), None)
+
+
 ENDING_RUN_RULES = (
     names_are_still_there,
     names_are_bound,
@@ -637,4 +728,6 @@ ENDING_RUN_RULES = (
     variables_are_set,
     checkpoints_can_be_read_again,
     commands_find_what_they_need,
+    extensions_ask_for_new_standard,
+    trackers_get_their_key,
 )

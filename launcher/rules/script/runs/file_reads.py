@@ -7,6 +7,7 @@ import posixpath
 import re
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
+from itertools import islice
 from pathlib import Path, PurePosixPath
 
 from launcher.failure_modes import data, training_script
@@ -25,6 +26,7 @@ from launcher.program.execution.objects import (
 from launcher.program.execution.process import CODE_FOLDER
 from launcher.program.execution.ranks import RankRun
 from launcher.program.index import last_name, parent_of
+from launcher.program.surroundings.saves import SAVERS
 from launcher.rules.script.configuration_files import ConfigurationFiles
 from launcher.rules.script.findings import finding_at, related_at
 from launcher.rules.script.runs.rank_runs import (
@@ -65,7 +67,11 @@ _READERS = {
 """What reads a file or folder, and raises where it is not there."""
 _LISTINGS = ("os.walk", "glob.glob", "glob.iglob")
 """What lists files, and lists none where the folder is not there."""
-_WRITERS = {"numpy.save": ("file", 0), "numpy.savez": ("file", 0), "numpy.savetxt": ("fname", 0)}
+_WRITERS = {
+    **{"numpy.save": ("file", 0), "numpy.savez": ("file", 0), "numpy.savetxt": ("fname", 0)},
+    **{"pathlib.Path.write_text": ("self", 0), "pathlib.Path.write_bytes": ("self", 0)},
+    **{"logging.FileHandler": ("filename", 0), "logging.basicConfig": ("filename", None)},
+}
 """What writes a file, and raises where its folder is not there. Of states it is said that they are lost."""
 _LOADERS = ("torch.utils.data.DataLoader", "torchvision.datasets.ImageFolder", "datasets.load_dataset")
 _OF_CHANNELS = re.compile(
@@ -294,47 +300,99 @@ def folders_of_files_are_made(runs: RankRuns) -> Iterator[Finding]:
     Bad: `open("logs/losses.csv", "w")` with no such folder in the source. Good: before it
     `os.makedirs("logs", exist_ok=True)`. Source: Python's open.
     """
-    first = runs.first
-    events = [each for run in runs.runs for each in run.events]
-    if first is None or any(_COMMANDS.match(each.name) for each in events):
-        return
-    others = [each for each in events if _written(each) is None]
-    made = {path for each in others if each.name in MAKERS for path in _paths_touched(each)}
-    touched = {path for each in others if each.name not in MAKERS for path in _paths_touched(each)}
-    for event in first.events:
-        path = _written(event)
-        folder = posixpath.dirname(path) if path is not None else ""
-        if not folder or not is_known(folder) or event.is_tried or not is_come_to_later(event):
-            continue
-        whole = posixpath.normpath(posixpath.join(event.folder, folder))
-        if not is_known(whole):
-            continue
-        of_service = is_in(whole, "/opt/ml") and not is_in(whole, CODE_FOLDER)
-        if MADE_BY_SERVICE.fullmatch(whole) or (not of_service and _is_there(runs, whole)):
-            continue
-        if any(is_in(each, whole) for each in (*made, *touched)) or any(
-            is_in(whole, each) for each in touched
-        ):
-            continue
+    missing = ((run, each) for run in runs.runs for each in _writes_to_nowhere(runs, run))
+    for run, (event, path, folder) in islice(missing, 1):
         yield finding_at(
             training_script.SCRIPT_RAISED,
             event.node,
-            f"nothing makes the folder `{_shown(whole)}`, and it is not in the source folder: who writes "
-            f"`{shown_path(str(path))}` here ends with a FileNotFoundError",
+            f"nothing makes the folder `{_shown(folder)}`, and it is not in the source folder: who writes "
+            f"`{shown_path(path)}` here ends with a FileNotFoundError",
             severity=None if event.is_sure else Severity.WARNING,
-            remedy=f'Make it before: `os.makedirs("{_shown(whole)}", exist_ok=True)`.',
+            remedy=f'Make it before: `os.makedirs("{_shown(folder)}", exist_ok=True)`.',
             related=[
                 *(related_at(each, "called from here") for each in event.callers[-1:]),
-                *settings_of(first, [event.node]),
+                *settings_of(run, [event.node]),
             ],
         )
+
+
+def _writes_to_nowhere(runs: RankRuns, run: RankRun) -> Iterator[tuple[CallMade, str, str]]:
+    """What a rank writes before anything may have made its folder: the call, the path and the folder."""
+    own = {each.node for each in run.events}
+    others = [each for other in runs.runs for each in other.events if each.node not in own]
+    if any(_COMMANDS.match(each.name) for each in others):
         return
+    made = {path for each in others if each.name in MAKERS for path in _paths_touched(each)}
+    touched = {path for each in others if each.name not in MAKERS for path in _paths_touched(each)}
+    for event in run.events:
+        path = _written(event)
+        if _COMMANDS.match(event.name):
+            return
+        if path is None:  # What it does later comes too late.
+            (made if event.name in MAKERS else touched).update(_paths_touched(event))
+        folder = posixpath.dirname(path) if path is not None else ""
+        if path is None or not folder or event.is_tried or not is_come_to_later(event):
+            continue
+        whole = posixpath.normpath(posixpath.join(event.folder, folder))
+        of_service = is_in(whole, "/opt/ml") and not is_in(whole, CODE_FOLDER)
+        if (
+            not is_known(whole)
+            or MADE_BY_SERVICE.fullmatch(whole)
+            or (not of_service and _is_there(runs, whole))
+        ):
+            continue
+        may_be_made = any(is_in(each, whole) for each in (*made, *touched))
+        if not may_be_made and not any(is_in(whole, each) for each in touched):
+            yield event, path, whole
+
+
+@finds(Stage.SCRIPT, training_script.SCRIPT_RAISED)
+def folders_may_be_there_again(runs: RankRuns) -> Iterator[Finding]:
+    """With a job that may start again: a folder of its checkpoints that is made as if it never were there.
+
+    What was saved in it is there again before a restarted job begins, and each start ends with a
+    FileExistsError. Silent within a `try` and behind tests that nobody can tell.
+
+    Bad: `os.makedirs("/opt/ml/checkpoints/models")` with `capacity: spot`. Good: the same with
+    `exist_ok=True`. Source: developer guide, model-checkpoints; Python's os.makedirs.
+    """
+    job, planned = runs.subject.job, runs.subject.plan.checkpoints
+    restarts = job.resources.capacity.kind == "spot" or job.limits.max_retries
+    if runs.first is None or planned is None or not restarts:
+        return
+    saves = (each for each in runs.first.calls(*SAVERS))
+    asked = {path for each in runs.first.calls(*_ASKING) for path in _paths_touched(each)}
+    saved = [path for each in saves if (path := text_of_path(each.argument(*SAVERS[each.name]))) is not None]
+    for event in runs.first.calls(*MAKERS):
+        name, place, exist_ok = MAKERS[event.name]
+        path = text_of_path(event.argument(name, place))
+        given = None if exist_ok is None else event.argument("exist_ok", exist_ok)
+        if (
+            path is None
+            or not is_known(path)
+            or not event.is_sure
+            or event.is_tried
+            or given not in (None, False)
+        ):
+            continue
+        is_kept = is_in(path, planned.local_path) and posixpath.normpath(path) not in asked
+        if is_kept and any(is_in(each, path) for each in saved):
+            yield finding_at(
+                training_script.SCRIPT_RAISED,
+                event.node,
+                f"`{_shown(path)}` is there again when this job starts again, with what was saved in it: "
+                "each further start ends here with a FileExistsError",
+                remedy="Give `exist_ok=True`, or make it only where it is not there.",
+            )
+            return
 
 
 def _written(event: CallMade) -> str | None:
     """The path of a file that a call makes or overwrites, None of any other call."""
     if event.name == "builtins.open":
-        return text_of_path(event.argument("file", 0)) if str(event.args[1])[:1] in ("w", "a", "x") else None
+        return (
+            text_of_path(event.argument("file", 0)) if not {*"wax"}.isdisjoint(str(event.args[1])) else None
+        )
     return text_of_path(event.argument(*_WRITERS[event.name])) if event.name in _WRITERS else None
 
 
@@ -391,4 +449,5 @@ FILE_RUN_RULES = (
     files_that_are_required_are_there,
     channels_are_named,
     folders_of_files_are_made,
+    folders_may_be_there_again,
 )

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from launcher.failure_modes import distribution
+from launcher.failure_modes import ddp, distribution
 from launcher.failure_modes.model import Finding, Related, Severity, Stage
 from launcher.failure_modes.registry import finds
 from launcher.program.dataflow import argument_of
@@ -16,6 +16,7 @@ from launcher.program.values import INIT_PROCESS_GROUP
 from launcher.rules.script.findings import finding_at, related_at
 from launcher.rules.script.process_groups import imports_what_joins, ranks_without_group
 from launcher.rules.script.runs.rank_runs import TRAINING, RankRuns, settings_of
+from launcher.rules.script.starts.timeouts import GROUP_MAKERS
 
 _BY_MPI = ("horovod.torch.init", "horovod.tensorflow.init", "mpi4py.MPI.COMM_WORLD.Get_rank")
 _ONE_HOST = re.compile(r"tcp://(localhost|127\.0\.0\.1|0\.0\.0\.0)(:|$)")
@@ -41,6 +42,8 @@ _BY_IMPORT = re.compile(r"dist|parallel|launch|cluster|slurm|mpi|comm", re.IGNOR
 """What modules are called that may make one as they are imported."""
 _CHOOSING = re.compile(rf"{_JOINING.pattern}|cuda|device|gpu|accelerat", re.IGNORECASE)
 """What functions are called that may make a group, and that may choose a device."""
+_LEAVING = re.compile(r"destroy|clean_?up|shut_?down|finali[sz]e|teardown|end_training", re.IGNORECASE)
+"""What functions are called that may end a group."""
 _INDEX = re.compile(r"cuda:(\d+)")
 _DEVICES = re.compile(r"\d+(,\d+)*")
 
@@ -97,10 +100,10 @@ def libraries_of_mpi_have_mpi(runs: RankRuns) -> Iterator[Finding]:
 
     Every one trains a whole model on the first device, and all of them save as rank 0.
 
-    Bad: `hvd.init()` with `strategy: torchrun`. Good: the same with `strategy: mpirun`. Source: the sources
+    Bad: `hvd.init()` with `strategy: torchrun`. Good: the same with `strategy: mpi`. Source: the sources
     of DIST005; Horovod's documentation, running Horovod.
     """
-    if not runs.are_launched or (not runs.trains and next(runs.calls("*.step"), None) is None):
+    if runs.strategy != "torchrun" or (not runs.trains and next(runs.calls("*.step"), None) is None):
         return
     for event in (each for run in runs.runs[:1] for each in run.calls(*_BY_MPI) if each.is_sure):
         yield finding_at(
@@ -108,7 +111,7 @@ def libraries_of_mpi_have_mpi(runs: RankRuns) -> Iterator[Finding]:
             event.node,
             f"torchrun starts the processes, and {event.name.partition('.')[0]} asks MPI who they are: each "
             f"of the {runs.world_size} takes itself for the only one, on the first device",
-            remedy="Start them by mpirun (`distribution: {strategy: mpirun}`), or take the rank from RANK.",
+            remedy="Start them by mpirun (`distribution: {strategy: mpi}`), or take the rank from RANK.",
         )
         return
 
@@ -127,9 +130,9 @@ def programs_start_themselves_once(runs: RankRuns) -> Iterator[Finding]:
             yield finding_at(
                 distribution.SCRIPT_DOES_NOT_FIT_STRATEGY,
                 event.node,
-                f"torchrun starts {runs.processes} processes on each host, and each starts this program "
+                f"the job starts {runs.processes} processes on each host, and each starts this program "
                 "again here: they share the devices and claim the same ranks",
-                remedy="Leave the start to torchrun: take rank and size from RANK and WORLD_SIZE.",
+                remedy="Leave the start to the job: take rank and size from the variables of its launcher.",
             )
             return
 
@@ -288,6 +291,40 @@ def variables_of_the_launcher_are_kept(runs: RankRuns) -> Iterator[Finding]:
                 )
 
 
+@finds(Stage.SCRIPT, ddp.GROUP_NEVER_DESTROYED)
+def every_rank_destroys_its_group(runs: RankRuns) -> Iterator[Finding]:
+    """A group that some rank of this job never destroys, whatever others do: informational.
+
+    A rank that exits with operations pending may keep another one from exiting. Silent where a library has a
+    part in it, where something that nobody knows may end the group, and where what ends it is handed on.
+
+    Bad: `if rank == 0: save(model)` with `else: dist.destroy_process_group()`. Good: every rank destroys its
+    group. Source: torch.distributed's documentation, on shutdown.
+    """
+    if not runs.trains or runs.by_libraries or runs.may_call(_LEAVING):
+        return
+    for run in runs.runs:
+        if run.group is None or run.group.name not in GROUP_MAKERS or _ends_group(run):
+            continue
+        others = [event.node for each in runs.runs for event in each.calls("*.destroy_process_group")]
+        yield finding_at(
+            ddp.GROUP_NEVER_DESTROYED,
+            run.group.node,
+            f"rank {run.world.rank} does not come to the end of the group that is made here: while it exits "
+            "with operations pending, others may be kept from exiting",
+            related=[related_at(each, "others destroy theirs here") for each in others[:1]],
+        )
+        return
+
+
+def _ends_group(run: RankRun) -> bool:
+    """Whether a rank destroys its group, or gives what does so to something that calls it later."""
+    given = (each for event in run.events for each in (*event.args, *event.keywords.values()))
+    return any(run.calls("*.destroy_process_group")) or any(
+        isinstance(each, Symbol) and each.name.endswith(".destroy_process_group") for each in given
+    )
+
+
 def _device(run: RankRun) -> tuple[CallMade, int | None] | None:
     """The call by which a rank chooses its device, or comes to the first one as it chooses none."""
     if any(not each.is_sure for each in run.calls(*_SETTING_DEVICES)):
@@ -323,4 +360,5 @@ MEETING_RUN_RULES = (
     groups_are_those_of_the_job,
     ranks_have_their_own_devices,
     variables_of_the_launcher_are_kept,
+    every_rank_destroys_its_group,
 )

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import posixpath
+import re
 import sys
 from collections.abc import Iterator
 from functools import cached_property
@@ -24,7 +26,7 @@ from launcher.rules.job.image_packages import (
 )
 from launcher.rules.script.findings import ScriptSubject
 from launcher.source.archive import read_first_bytes
-from launcher.source.folder_walk import walk_folder
+from launcher.source.folder_walk import SourceError, SourceFile, walk_folder
 from launcher.source.requirements_file import RequirementsFile, read_requirements
 
 if TYPE_CHECKING:
@@ -54,6 +56,13 @@ _OF_ALL = frozenset({"numpy", "torch"})
 """What is so often needed that who bounds it bounds the others as well."""
 
 
+_EXTENSION = re.compile(
+    r"(?:[Ee]xt(?:ension)?\(\s*(?:name\s*=\s*)?|name\s*=\s*(?=[\"'](?:_|[\w.]+\._?\w+|\w+_(?:ext|cuda|cpp)[\"'])))"
+    r"[\"']([\w.]+)[\"']"
+)
+"""How a setup.py names a compiled module: by what it calls with the name, or by what such names look like."""
+_MOST_OF_SETUP = 200_000
+"""So many bytes of a setup.py are read."""
 _NEWEST = "newest"
 _NEWEST_HYDRA = "1.3"
 """Source: hydra-core's releases on PyPI."""
@@ -82,12 +91,30 @@ class PackageVersions:
         return has if has == self._exact.get(package) else f"{since} and newer"
 
     def lacks(self, module: str) -> bool:
-        """Whether a module of the first level surely is neither in the image nor in what is installed."""
+        """Whether a module surely is neither in the image nor in what is installed: one of the first level,
+        or a compiled one below a module of the program."""
         if self._image is None or module in self._image.modules or module in sys.stdlib_module_names:
             return False
+        if "." in module or module in self.extensions:
+            return module.rpartition(".")[2] in self.extensions
         if module in ON_NO_INDEX:
             return not may_be_built(self._requirements, module)
         return self._brought is not None and module not in self._brought
+
+    @cached_property
+    def extensions(self) -> frozenset[str]:
+        """The compiled modules that the source's setup.py would build, where the job installs nothing of the
+        source and none of them is packed."""
+        wanted = self._requirements
+        if wanted is not None and any(each.in_source for each in wanted.packages):
+            return frozenset()
+        files = walk_folder(self._folder).files
+        built = {
+            posixpath.basename(each.name).partition(".")[0] for each in files if each.name.endswith(".so")
+        }
+        texts = (_start_of(each) for each in files if posixpath.basename(each.name) == "setup.py")
+        named = {name for text in texts for name in _EXTENSION.findall(text)}
+        return frozenset(name.rpartition(".")[2] for name in named) - built
 
     @cached_property
     def _brought(self) -> frozenset[str] | None:
@@ -150,7 +177,7 @@ class PackageVersions:
         # What is built for the image's torch is kept, whatever the requirements say: pip refuses the others.
         if wanted is None or package in self._exact:
             return of_image
-        if wanted.fetched or wanted.unusable or self._is_opaque(package):
+        if wanted.fetched or self._is_opaque(package) or self._may_be_unusable(package):
             return None
         asked = self._asked_for(package)
         if asked is None:
@@ -181,6 +208,14 @@ class PackageVersions:
                 and canonicalize_name(each.requirement.name) == name
                 and bool(each.requirement.url or each.requirement.marker)
             )
+            for each in lines
+        )
+
+    def _may_be_unusable(self, package: str) -> bool:
+        """Whether a line that pip refuses may ask for a package, once somebody has mended it."""
+        lines = [] if self._requirements is None else self._requirements.unusable
+        return any(
+            not each.packages or canonicalize_name(package) in canonicalize_name(each.packages)
             for each in lines
         )
 
@@ -220,6 +255,13 @@ class PackageVersions:
             each in _OF_ALL or modules_of([each]) & brought or own & (modules_brought(each) or frozenset())
             for each in limited
         )
+
+
+def _start_of(file: SourceFile) -> str:
+    try:
+        return read_first_bytes(file, _MOST_OF_SETUP).decode(errors="replace")
+    except SourceError:
+        return ""
 
 
 def _plain(package: str) -> str:

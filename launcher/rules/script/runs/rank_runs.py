@@ -16,12 +16,20 @@ from launcher.program.execution.ranks import (
     RankRun,
     removal_of,
     run_rank,
+    variables_of_mpirun,
     variables_of_service,
     variables_of_torchrun,
 )
 from launcher.program.execution.training_libraries import TRAINING_MODELS
-from launcher.program.index import FileIndex, absolute_module_name, ancestors, is_package, last_name
-from launcher.program.program import is_of_a_library
+from launcher.program.execution.written_trees import place_of
+from launcher.program.index import (
+    FileIndex,
+    absolute_module_name,
+    ancestors,
+    is_package,
+    last_name,
+)
+from launcher.program.program import Program, is_of_a_library
 from launcher.rules.script.configuration_files import ConfigurationFiles, words_of
 from launcher.rules.script.findings import ScriptSubject, related_at
 from launcher.rules.script.starts.job_run import failing_tests
@@ -75,8 +83,14 @@ _OF_RANKS = re.compile(
 """What a test names that may be another one on each rank."""
 
 
+_OF_ONE_THING = re.compile(r"\.(setup_logger|get_logger|init_weights|post_init)$")
+"""The functions of these libraries that write a log, or fill weights."""
+
+
 def _does_more(name: str) -> bool:
     """Whether a name of a library, or what it is read of, is of what does more than it is told."""
+    if _OF_ONE_THING.search(name):
+        return False
     parts = (each.removesuffix("()") for each in name.split("."))
     return any(each.endswith(_ENDINGS) or each.startswith(_BEGINNINGS) for each in parts)
 
@@ -134,6 +148,28 @@ def is_come_to_later(event: CallMade) -> bool:
     return all(_OF_PROGRESS.search(ast.unparse(test)) for test in event.tests)
 
 
+_CHANCE = ("random.", "numpy.random.", "torch.rand", "torch.bernoulli", "secrets.")
+
+
+def is_by_chance(program: Program, test: ast.AST) -> bool:
+    """Whether a test draws a number, or asks for one that its function has drawn."""
+    test = place_of(test)
+    names = {each.id for each in ast.walk(test) if isinstance(each, ast.Name)}
+    function = next((each for each in ancestors(test) if isinstance(each, ast.FunctionDef)), test)
+    drawn = [
+        each.value
+        for each in ast.walk(function)
+        if isinstance(each, ast.Assign)
+        and names.intersection(target.id for target in each.targets if isinstance(target, ast.Name))
+    ]
+    return any(
+        (program.qualified(each.func) or "").startswith(_CHANCE)
+        for place in (test, *drawn)
+        for each in ast.walk(place)
+        if isinstance(each, ast.Call)
+    )
+
+
 def loops_around(event: CallMade) -> int:
     """How many loops a call stands in, with those around the calls of its functions."""
     calls = (event.node, *event.callers)
@@ -167,7 +203,7 @@ class RankRuns:
     @property
     def are_launched(self) -> bool:
         """Whether the job starts several ranks, and tells each which one it is."""
-        return self.strategy == "torchrun" and self.hosts * self._started > 1
+        return self.strategy in ("torchrun", "mpi") and self.hosts * self._started > 1
 
     @property
     def processes(self) -> int:
@@ -294,7 +330,9 @@ class RankRuns:
         facts = instance_facts(job.resources.instance_type)
         devices = self._started if facts is None else facts.accelerators
         variables = variables_of_torchrun(size, self._started, rank)
-        if not self.are_launched:
+        if self.strategy == "mpi":
+            variables = variables_of_mpirun(size, self._started, rank)
+        elif not self.are_launched:
             variables = {name: variables[name] for name in ("MASTER_ADDR", "MASTER_PORT")}
         if job.backend == "sagemaker":
             host = rank // self._started

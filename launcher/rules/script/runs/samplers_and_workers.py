@@ -13,7 +13,7 @@ from launcher.failure_modes.model import Finding, Severity, Stage
 from launcher.failure_modes.registry import finds
 from launcher.program.execution.objects import SCALARS, CallMade, Object, Symbol
 from launcher.program.execution.written_trees import place_of
-from launcher.program.index import ancestors
+from launcher.program.index import ancestors, last_name
 from launcher.rules.script.data.workers.worker_resources import too_many_workers
 from launcher.rules.script.findings import finding_at, related_at
 from launcher.rules.script.runs.rank_runs import TRAINING, RankRuns, loops_around, settings_of
@@ -64,7 +64,8 @@ def ranks_tell_samplers_the_epoch(runs: RankRuns) -> Iterator[Finding]:
         return
     if next(runs.calls("*.set_epoch"), None) is not None:
         return
-    trained = next((each for each in first.calls(*TRAINING) if loops_around(each) > 1), None)
+    most = 0 if _begins_loaders_anew(runs) else 1
+    trained = next((each for each in first.calls(*TRAINING) if loops_around(each) > most), None)
     sampler = next((each for each in first.calls(_SAMPLER) if _shuffles(each)), None)
     if trained is None or sampler is None or loops_around(sampler):
         return
@@ -73,6 +74,19 @@ def ranks_tell_samplers_the_epoch(runs: RankRuns) -> Iterator[Finding]:
         sampler.node,
         "no rank calls set_epoch on this sampler in this job: every epoch repeats the same order",
         related=[related_at(trained.node, "trained here")],
+    )
+
+
+def _begins_loaders_anew(runs: RankRuns) -> bool:
+    """Whether a program goes on with a loader from its beginning as often as it ends, in whatever loop."""
+    tries = [each for file in runs.program.files for each in file.statements.get(ast.Try, ())]
+    handlers = [each for one in tries if isinstance(one, ast.Try) for each in one.handlers]
+    return any(
+        isinstance(inner, ast.Call) and last_name(inner.func) == "iter"
+        for each in handlers
+        if each.type is not None and "StopIteration" in ast.unparse(each.type)
+        for one in each.body
+        for inner in ast.walk(one)
     )
 
 

@@ -81,20 +81,26 @@ _READERS_OF_STATES = ("torch.load", "timm.models.resume_checkpoint", "timm.model
 _MODULE = re.compile(r"torch\.(nn|optim)\.[\w.]+\(\)(\.\w+\(\))*$")
 _KEPT_BY_TRACKERS = ("log_artifact", "log_artifacts", "log_model")
 """What brings a file to the records of a run, from where a restart does not take it."""
-_COPIERS = re.compile(r"shutil\.(copy\w*|move)|os\.(rename|replace)")
-_FETCHING = re.compile(
+_COPIERS = re.compile(r"shutil\.(copy\w*|move)|(os|pathlib\.Path)\.(rename|replace)")
+_OTHER_COMMANDS = re.compile(
     r"\b(get|download|fetch)_?\w*\.sh\b|^wget |^gsutil du |"
-    r"^curl (?!.* (-T|--upload-file|-F|--form|-d|--data|-X|--request|-K|--config)\b)"
+    r"^curl (?!.* (-T|--upload-file|-F|--form|-d|--data|-X|--request|-K|--config)\b)|"
+    r"^(make|cmake|ninja|nvcc|gcc|g\+\+|nvidia-smi|pip3?|lscpu|uname|which|hostname)\b"
 )
-"""What scripts are called that bring data, and the commands that do."""
+"""What scripts are called that bring data, and the commands that bring, build or tell something."""
 _LOADING = re.compile(r"(auto_?)?(load|restore|resume|maybe_load|try_load|from_checkpoint)\w*")
 _OTHER_STATES = re.compile(r"optim|sched|scaler|Scaler|ema|EMA|Averaged")
 _MODELS = re.compile(r"model|net|backbone|encoder|decoder|generator|discriminator|critic|module|head|adapter")
 """What objects are called that have weights."""
 _PROGRESS = re.compile(r"epoch|step|iter|optim|sched|scaler|best", re.IGNORECASE)
 """The objects and entries of a checkpoint beside the weights."""
+_OTHER_FILES = (
+    "data|dataset|item|sample|image|img|mask|label|annotation|audio|wav|mel|video|frame|clip|text|yaml|json|"
+    "config|vocab|url|dotenv|inline|ext"
+)
+"""What else is loaded, as functions call it."""
 _RESTORING = re.compile(
-    r"(?<!data)(?<!up)load(?!er|_state_dict)|resum|restor|restart|recover|checkpoint|ckpt|pretrain",
+    rf"(?<!data)(?<!up)load(?!er|_state_dict|_({_OTHER_FILES})s?\b)|resum|restor|restart|recover|checkpoint|ckpt|pretrain",
     re.IGNORECASE,
 )
 """What functions are called of which nobody knows whether they load a state."""
@@ -109,9 +115,7 @@ _OTHER_LOADS = (
 _ASKED_FOR_OTHERS = (*_OTHER_LOADS, "transformers.file_utils.", "transformers.utils.", "argparse.")
 """How those begin that are asked to resume something else, or name a checkpoint in their documentation."""
 _PRETRAINED = re.compile(r"(torch\.hub|torch\.utils\.model_zoo|timm|transformers|clip|huggingface_hub)\.")
-_OTHER_THINGS = re.compile(
-    r"^load_(data|dataset|image|audio|wav|yaml|json|config|vocab|url|dotenv|inline|ext\w*)$|from_url"
-)
+_OTHER_THINGS = re.compile(rf"^load_({_OTHER_FILES})s?$|^load_ext\w*$|from_url")
 
 
 def text_of_path(given: Any) -> str | None:
@@ -180,7 +184,7 @@ def states_are_saved_where_they_are_kept(runs: RankRuns) -> Iterator[Finding]:
     if any(each.folder != CODE_FOLDER for run in runs.runs for each in run.events):
         seen |= {call for call, _ in runs.program.calls("hydra.main")}
     moving = [each for each in moving if each not in seen and not _moves_to_lost_folder(runs, each, kept)]
-    moving = [each for each in moving if not _fetches(runs, each)]
+    moving = [each for each in moving if not _starts_other_command(runs, each)]
     tracked = [each for each in moving if last_name(each.func) in _KEPT_BY_TRACKERS]
     if any(runs.by_libraries or each in called for each in moving if each not in tracked):
         return
@@ -204,10 +208,10 @@ def _by_folder(saved: Iterable[_Saved], path_of: Callable[[_Saved], str]) -> lis
     return list(found.values())
 
 
-def _fetches(runs: RankRuns, call: ast.Call) -> bool:
-    """Whether a call starts what brings data, by its name: `bash scripts/get_coco.sh`, or curl."""
+def _starts_other_command(runs: RankRuns, call: ast.Call) -> bool:
+    """Whether a call starts what moves no checkpoint, by its name: `bash scripts/get_coco.sh`, curl, make."""
     made = [each for run in runs.runs for each in run.events if each.node is call]
-    return bool(made) and all(_FETCHING.search(words_of_command(each)) for each in made)
+    return bool(made) and all(_OTHER_COMMANDS.search(words_of_command(each)) for each in made)
 
 
 def _call_with_path(save: CallMade) -> ast.Call:

@@ -79,6 +79,8 @@ def script_fits_the_strategy(subject: ScriptSubject) -> Iterator[Finding]:
         (*rank_starts(program), *(call for call, _ in commands), *_spawning_strategies(program))
     )
     for call in starts:
+        if any(counted is call and program.value(count) == Constant(1) for counted, count in counts):
+            continue  # A process in place of the one that the launcher has started.
         one = isinstance(participants.ranks_running(call), Guard)  # An evaluation by rank 0, say.
         only = (
             reachable(call) and not is_passed(call) and ranks_are_started_only_here(program, call, reachable)

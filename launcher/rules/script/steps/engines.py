@@ -39,7 +39,7 @@ def engines_are_stepped(program: Program) -> Iterator[Finding]:
         backward += [each for each in losses if _is_of_an_engine(program, each)]
     if not backward or program.unread:
         return
-    if any(name in file.calls_of for file in program.files for name in ("train_batch", "step_and_zero_grad")):
+    if any(name in file.calls_of for file in program.files for name in _STEPPING_OTHERWISE):
         return
     steps = calls = [call for file in program.files for call in file.calls_of.get("step", ())]
     steps = [call for call in calls if _may_be_the_engines(program, call)]
@@ -80,6 +80,11 @@ def engines_are_stepped(program: Program) -> Iterator[Finding]:
 
 
 _ENGINE = "deepspeed.DeepSpeedEngine"
+_STEPPING_OTHERWISE = (
+    *("train_batch", "step_and_zero_grad"),
+    *("register_hook", "register_post_accumulate_grad_hook"),
+)
+"""What steps the engine for a program, and what may change a parameter as soon as its gradient is there."""
 
 
 def _one_of_several(program: Program, backward: list[ast.Call], steps: list[ast.Call]) -> Iterator[Finding]:

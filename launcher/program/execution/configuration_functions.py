@@ -1,4 +1,4 @@
-"""What hydra's functions do in a program that is run on its syntax tree as one rank.
+"""What the functions of hydra and of other configurations do in a program that is run as one rank.
 
 Source: hydra's documentation, "Structured Configs", "Instantiating objects", "Output/Working directory",
 "Resolvers provided by Hydra"; OmegaConf's, "Variable interpolation" and "Resolvers".
@@ -23,6 +23,8 @@ from launcher.program.execution.objects import (
     Function,
     Native,
     Object,
+    OpenDictionary,
+    OpenedFile,
     OutOfSteps,
     Symbol,
     bounded,
@@ -30,6 +32,13 @@ from launcher.program.execution.objects import (
     text_of,
 )
 from launcher.program.execution.process import CODE_FOLDER, Process
+from launcher.program.execution.python_library import (
+    as_dictionary,
+    document_of,
+    literal_of,
+    own_dictionary,
+    record_of,
+)
 from launcher.program.surroundings.hydra_configurations import (
     MISSING,
     ConfigFile,
@@ -442,7 +451,140 @@ def _updated(run: Process, event: CallMade) -> object:
     return None
 
 
-HYDRA_MODELS: dict[str, Any] = {
+_RECORDS = (
+    *("types.SimpleNamespace", "argparse.Namespace", "easydict.EasyDict", "addict.Dict", "munch.Munch"),
+    *("ml_collections.ConfigDict", "ml_collections.config_dict.ConfigDict", "omegaconf.OmegaConf.create"),
+    *(
+        "yacs.config.CfgNode",
+        "fvcore.common.config.CfgNode",
+        "munch.munchify",
+        "box.Box",
+        "omegaconf.DictConfig",
+    ),
+    *("attrdict.AttrDict", "omegaconf.OmegaConf.structured"),
+)
+
+
+def _configuration_loaded(run: Process, event: CallMade) -> object:
+    name = event.args[0] if event.args else None
+    return record_of(document_of(run, name.name if isinstance(name, OpenedFile) else text_of(name)))
+
+
+def _itself(run: Process, owner: object) -> object:
+    return owner
+
+
+def _configuration_made(run: Process, event: CallMade) -> object:
+    given = event.args[0] if event.args else {}
+    if isinstance(given, Object):
+        return DottedEntries(given.attributes)
+    if isinstance(event.keywords, OpenDictionary):
+        return Symbol(f"{event.name}()", event)
+    return (
+        record_of({**given, **event.keywords})
+        if isinstance(given, dict)
+        else Symbol("omegaconf.DictConfig()")
+    )
+
+
+def _configurations_merged(run: Process, event: CallMade) -> object:
+    found = DottedEntries()
+    for each in event.args:
+        if isinstance(each, dict):
+            _merge(found, each)
+    return found
+
+
+def _words_as_configuration(run: Process, event: CallMade) -> object:
+    """The words of the command line, or of a list, as entries: `train.folder=/fsx`."""
+    found, given = DottedEntries(), event.args[0] if event.args else None
+    if isinstance(given, Symbol):
+        return Symbol(f"{event.name}()", event)
+    for word in map(str, given if isinstance(given, list) else run.words):
+        keys, _, value = word.lstrip("-").partition("=")
+        put_at(found, keys, value)
+    return found
+
+
+def _entries_of(value: Any) -> Any:
+    """The entries of a configuration of a class of the program; anything else as it is."""
+    return value.native if isinstance(value, Object) and isinstance(value.native, dict) else value
+
+
+def _merge(into: dict[str, Any], other: Mapping[str, Any], *, reads_texts: bool = False) -> None:
+    """Put entries into a configuration; yacs reads a text among them as a literal where it is one."""
+    for key, value in other.items():
+        inner, value = _entries_of(into.get(key)), _entries_of(value)
+        if isinstance(value, dict) and isinstance(inner, dict):
+            _merge(inner, value, reads_texts=reads_texts)
+        elif isinstance(value, str) and reads_texts:
+            into[key] = literal_of(value)
+        else:
+            into[key] = record_of(value)
+
+
+def _merged_from_file(run: Process, owner: Any) -> object:
+    def merge(name: Any, *_: Any, **__: Any) -> None:
+        found = _with_base(run, text_of(name))
+        if isinstance(owner, dict) and isinstance(found, dict):
+            _merge(owner, found, reads_texts=True)
+        elif isinstance(owner, dict):  # What it holds afterwards nobody knows.
+            owner.update(dict.fromkeys(owner, Symbol()))
+
+    return Native("merge_from_file", merge)
+
+
+def _with_base(run: Process, name: str | None, depth: int = 4) -> Any:
+    """What a configuration file holds, with that of the one beside it that it begins with (`_BASE_`)."""
+    found = document_of(run, name)
+    base = found.get("_BASE_") if isinstance(found, dict) else None
+    if not isinstance(base, str) or not isinstance(name, str) or not depth:
+        return found
+    above = _with_base(run, posixpath.normpath(posixpath.join(posixpath.dirname(name), base)), depth - 1)
+    made = record_of(above) if isinstance(above, dict) else DottedEntries()
+    _merge(made, found)
+    return made
+
+
+def _merged_from_list(run: Process, owner: Any) -> object:
+    """Names and values in turn, as the words of a command line: `OUTPUT_DIR /fsx TRAIN.EPOCHS 3`."""
+
+    def merge(words: Any) -> None:
+        if isinstance(owner, dict) and isinstance(words, list | tuple):
+            for name, value in zip(words[::2], words[1::2], strict=False):
+                put_at(owner, name, literal_of(value) if isinstance(value, str) else value)
+
+    return Native("merge_from_list", merge)
+
+
+def put_at(entries: dict[str, Any], name: object, value: object) -> None:
+    """Give an entry of a configuration a value by its dotted name."""
+    if not isinstance(name, str) or not is_known(name):
+        return
+    *above, last = name.split(".")
+    for each in above:
+        inner = entries.get(each)
+        entries[each] = inner if isinstance(inner, dict) else DottedEntries()
+        entries = entries[each]
+    entries[last] = value
+
+
+def _merged_from_other(run: Process, owner: Any) -> object:
+    """Another configuration, or entries by their dotted names."""
+
+    def merge(other: Any) -> None:
+        other = _entries_of(other)
+        if isinstance(owner, dict) and isinstance(other, dict):
+            dotted = {name: each for name, each in other.items() if "." in str(name)}
+            plain = {name: each for name, each in other.items() if name not in dotted}
+            _merge(owner, plain, reads_texts=not dotted)
+            for name, value in dotted.items():
+                put_at(owner, name, value)
+
+    return Native("merge_from_dict", merge)
+
+
+CONFIGURATION_MODELS: dict[str, Any] = {
     "@hydra.main": _main,
     **dict.fromkeys(
         (
@@ -464,4 +606,20 @@ HYDRA_MODELS: dict[str, Any] = {
     "omegaconf.OmegaConf.select": _selected,
     "omegaconf.OmegaConf.update": _updated,
     "omegaconf.II": lambda run, event: f"${{{text_of(event.argument('interpolation', 0))}}}",
+    "omegaconf.OmegaConf.load": _configuration_loaded,
+    **dict.fromkeys(
+        ("mmcv.Config.fromfile", "mmcv.utils.Config.fromfile", "mmengine.Config.fromfile"),
+        _configuration_loaded,
+    ),
+    "._cfg_dict": _itself,
+    "omegaconf.OmegaConf.merge": _configurations_merged,
+    **dict.fromkeys(
+        (f"omegaconf.OmegaConf.{each}" for each in ("from_cli", "from_dotlist")), _words_as_configuration
+    ),
+    "omegaconf.OmegaConf.to_container": as_dictionary,
+    **dict.fromkeys(_RECORDS, _configuration_made),
+    ".merge_from_file": _merged_from_file,
+    **dict.fromkeys((".merge_from_list", ".merge_from_dotlist"), _merged_from_list),
+    **dict.fromkeys((".merge_from_dict", ".merge_from_other_cfg"), _merged_from_other),
+    **{f"{each}:": lambda *given: record_of(own_dictionary(*given)) for each in _RECORDS},
 }
