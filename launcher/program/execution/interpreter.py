@@ -521,9 +521,11 @@ class ProgramRun(Process):
     ) -> Any:
         """What a library's function gives, or a class of it; and keep that it was called."""
         self.at = call_at(node)
-        event = self.record(function.name, tuple(args), self.at, keywords, function.owner)
+        has_parts = function.name in CALLING_PARTS and function.made_by is not None
+        owner = function if has_parts else function.owner
+        event = self.record(function.name, tuple(args), self.at, keywords, owner)
         is_unknown = function.name[:1] in ("", "?")
-        if function.name in CALLING_PARTS and function.made_by is not None:
+        if has_parts and function.made_by is not None:
             self._call_parts(function.made_by, args, keywords, node)
         model = self.models.get(function.name)
         if model is not None:

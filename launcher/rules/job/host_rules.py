@@ -291,8 +291,11 @@ def _variables(subject: JobSubject) -> Iterator[GivenVariable]:
             yield GivenVariable(name, value, ("code", "entry_point"), line)
 
 
-_SPREADS = ("MirroredStrategy", "MultiWorkerMirroredStrategy", "pmap", "make_mesh", "NamedSharding")
-"""What spreads one process of TensorFlow's or JAX's over the host's devices."""
+_SPREADS = (
+    *("MirroredStrategy", "MultiWorkerMirroredStrategy", "pmap", "make_mesh", "NamedSharding"),
+    "DataParallel",
+)
+"""What spreads one process over the host's devices, with TensorFlow, JAX and PyTorch."""
 
 _TORCHRUN_USES_ALL = "Set `distribution: {strategy: torchrun}`, which starts a process for each of them"
 _USES_ALL = {

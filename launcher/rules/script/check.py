@@ -76,7 +76,7 @@ from launcher.rules.script.starts import (
     timeouts,
     topology,
 )
-from launcher.rules.script.starts.job_run import JobRun, as_started
+from launcher.rules.script.starts.job_run import JobRun, as_started, failing_tests, given_option
 from launcher.rules.script.states import kept_folders, loading, resuming, state_keys, writers
 from launcher.rules.script.states.resuming import NOT_LOADED
 from launcher.rules.script.states.shared_folders import SHARED_FOLDER_JOB_RULES, SHARED_FOLDER_RULES
@@ -242,13 +242,22 @@ def check_script(subject: ScriptSubject) -> Iterator[Finding]:
     on_one_host, is_alone = subject.job.resources.instance_count == 1, _is_one_process(subject)
     for each in check_program(program):
         if _is_passed_over(program, each, truth):
-            each = _as_information(each, "; this job does not come here")
+            each = _as_information(each, _NOT_COME_TO)
         elif on_one_host and each.code == distribution.LOCAL_RANK_AS_RANK.code:
             each = _as_information(each, "; this job has one host, where both ranks are the same")
+        elif on_one_host and each.message.startswith(writers.ON_EVERY_HOST):
+            each = _as_information(each, "; this job has one host")
         elif is_alone and each.code in SEVERAL_RANKS_CODES:
             each = _as_information(each, "; this job is one process")
+        elif (option := command_line.switch_of(each)) and _is_meant(given_option(subject.job, option)):
+            each = _as_information(each, "; this job does not")
         yield each
     yield from (finding for rule in JOB_RULES for finding in rule(subject))
+
+
+def _is_meant(given: str | None) -> bool:
+    """Whether a job leaves a switch as it is, or switches it on as it says."""
+    return given is None or given.lower() in ("", "true", "t", "yes", "y", "on", "1")
 
 
 def _is_one_process(subject: ScriptSubject) -> bool:
@@ -265,12 +274,17 @@ def check_runs(subject: ScriptSubject, findings: Sequence[Finding]) -> Iterator[
     a rank does is known better: a load to which one comes was wrongly said to be left out.
     """
     subject = replace(subject, program=as_started(subject.program, subject.job))
+    runs = RankRuns(subject)
+    findings = [
+        _as_information(each, _NOT_COME_TO) if _is_kept_from(runs, each) else each
+        for each in findings
+        if not (_is_loaded(runs, each) or _is_never_drawn(runs, each))
+    ]
     told = {each.code for each in findings}
     found = {each.code for each in findings if each.severity is not Severity.INFO}
     found -= {training_script.SCRIPT_RAISED.code}
     places = {(each.code, each.location and each.location.line) for each in findings}
-    runs = RankRuns(subject)
-    yield from (each for each in findings if not (_is_loaded(runs, each) or _is_never_drawn(runs, each)))
+    yield from findings
     by_runs = (
         each
         for rule in RUN_RULES
@@ -278,6 +292,25 @@ def check_runs(subject: ScriptSubject, findings: Sequence[Finding]) -> Iterator[
         if each.code not in (told if each.severity is Severity.INFO else found)
     )
     yield from (each for each in by_runs if (each.code, each.location and each.location.line) not in places)
+
+
+def _is_kept_from(runs: RankRuns, finding: Finding) -> bool:
+    """Whether no rank comes to what a finding is about, and the tests are known that keep them from it."""
+    place = finding.location
+    if not runs.runs or place is None or place.line is None or finding.severity is Severity.INFO:
+        return False
+    file = next((each for each in runs.program.files if str(each.path) == place.file), None)
+    calls = [] if file is None else [each for each in file.calls if _location(each) == place]
+    if not calls or finding.code == training_script.SCRIPT_RAISED.code:
+        return False
+    lines = {
+        (node_file.path, event.node.lineno)
+        for run in runs.runs
+        for event in (*run.events, *run.sampling)
+        if (node_file := file_of(place_of(event.node))) is file
+    }
+    is_made = file is not None and (file.path, place.line) in lines
+    return not is_made and all(failing_tests(runs.program, run.truths.get, calls[0]) for run in runs.runs)
 
 
 def _is_loaded(runs: RankRuns, finding: Finding) -> bool:
@@ -308,6 +341,7 @@ def _is_never_drawn(runs: RankRuns, finding: Finding) -> bool:
     return inside and not any(_location(each.node) == place for run in runs.runs for each in run.events)
 
 
+_NOT_COME_TO = "; this job does not come here"
 _HAS_GROUP = "torch.distributed.is_initialized"
 _ASKING_FOR_FILES = re.compile(r"\b(exists|isfile|is_file|isdir|is_dir)\b")
 

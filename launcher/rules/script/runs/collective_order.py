@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from itertools import zip_longest
 
 from launcher.failure_modes import ddp
 from launcher.failure_modes.model import Finding, Stage
 from launcher.failure_modes.registry import finds
-from launcher.program.execution.objects import CallMade
+from launcher.program.execution.objects import CallMade, Object, Symbol
 from launcher.program.execution.ranks import RankRun
 from launcher.rules.script.findings import finding_at, related_at
 from launcher.rules.script.runs.rank_runs import RankRuns, is_asked_of_ranks, is_come_to_later
@@ -90,6 +90,26 @@ _WITH_BUFFERS = re.compile(
 """What has buffers: the statistics of batches, and what a module registers."""
 
 
+def _buffer_of(part: object, registering: dict[int, CallMade], deepest: int = 12) -> CallMade | None:
+    """The call that makes a buffer of a module, or of one of those that it is made of."""
+    made = part.made_by if isinstance(part, Symbol) else None
+    if id(part) in registering:
+        return registering[id(part)]
+    if made is not None and _WITH_BUFFERS.fullmatch(made.name):
+        return None if made.argument("track_running_stats", 4) is False else made
+    inner: Iterable[object] = ()
+    if isinstance(part, Object):
+        inner = [each for name, each in part.attributes.items() if not name.startswith("__")]
+    elif isinstance(part, dict):
+        inner = part.values()
+    elif isinstance(part, list | tuple):
+        inner = part
+    elif made is not None:
+        inner = (made.owner, *made.args, *made.keywords.values())
+    found = (_buffer_of(each, registering, deepest - 1) for each in inner if deepest)
+    return next((each for each in found if each is not None), None)
+
+
 @finds(Stage.SCRIPT, ddp.COLLECTIVE_UNDER_RANK_GUARD)
 def ranks_run_the_wrapped_model_together(runs: RankRuns) -> Iterator[Finding]:
     """A forward pass of a wrapped model that one rank makes alone, as rank 0 does that validates.
@@ -113,18 +133,21 @@ def ranks_run_the_wrapped_model_together(runs: RankRuns) -> Iterator[Finding]:
     wrapping = [*first.calls(_WRAPPED.removesuffix("()"))]
     if any(each.argument("broadcast_buffers", 4) is False for each in wrapping):
         return
-    having = (each for each in first.events if _WITH_BUFFERS.fullmatch(each.name))
-    buffered = next((each for each in having if each.argument("track_running_stats", 4) is not False), None)
-    if buffered is not None:
+    registering = {
+        id(each.owner): each for each in first.events if each.name.endswith("Module().register_buffer")
+    }
+    found = ((each, _buffer_of(each.owner, registering)) for each in alone)
+    event, buffered = next(((each, buffer) for each, buffer in found if buffer is not None), (None, None))
+    if event is not None and buffered is not None:
         yield finding_at(
             ddp.COLLECTIVE_UNDER_RANK_GUARD,
-            alone[0].node,
+            event.node,
             "rank 0 alone runs the wrapped model here, and its forward pass broadcasts the buffers to ranks "
             "that do not join: the next collectives no longer fit together, and all wait or fail",
             remedy="Run the model itself (`model.module`), or let every rank run it on its part of the data.",
             related=[
                 related_at(buffered.node, "this has buffers"),
-                *(related_at(each, "called from here") for each in alone[0].callers[-1:]),
+                *(related_at(each, "called from here") for each in event.callers[-1:]),
             ],
         )
 

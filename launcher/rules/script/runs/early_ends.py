@@ -653,8 +653,8 @@ def trackers_get_their_key(runs: RankRuns) -> Iterator[Finding]:
     mode.
 
     Bad: `wandb.init(project="mine")` without `secrets: {WANDB_API_KEY: ...}`. Good: the same with it, or
-    with `environment: {WANDB_MODE: offline}`. Source: wandb, sdk/wandb_login.py: "api_key not configured
-    (no-tty)".
+    with `environment: {WANDB_MODE: offline}`. Source: wandb 0.31 ("No API key configured"), and its versions
+    before ("api_key not configured (no-tty)").
     """
     job, first = runs.subject.job, runs.first
     if first is None or job.backend != "sagemaker":
@@ -668,8 +668,12 @@ def trackers_get_their_key(runs: RankRuns) -> Iterator[Finding]:
     if any(each.name == "wandb.login" and each.argument("key", 1) is not None for each in calls):
         return
     for event in calls:
-        mode, settings = event.argument("mode"), event.argument("settings")
-        is_open = (mode, settings, event.argument("anonymous")) != (None, None, None) and mode != "online"
+        settings = event.argument("settings")
+        made = settings.made_by if isinstance(settings, Symbol) else None
+        known = {} if made is None else made.keywords
+        asked = [event.argument(each) or known.get(each) for each in ("mode", "anonymous")]
+        is_open = any(each not in (None, "online") for each in asked) or "api_key" in known
+        is_open = is_open or (settings is not None and made is None)
         if event.is_sure and not event.is_tried and not is_open:
             yield finding_at(
                 training_script.SCRIPT_RAISED,

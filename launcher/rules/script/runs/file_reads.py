@@ -360,6 +360,7 @@ def folders_may_be_there_again(runs: RankRuns) -> Iterator[Finding]:
     restarts = job.resources.capacity.kind == "spot" or job.limits.max_retries
     if runs.first is None or planned is None or not restarts:
         return
+    theirs = set() if runs.neighbour is None else {each.node for each in runs.neighbour.calls(*MAKERS)}
     saves = (each for each in runs.first.calls(*SAVERS))
     asked = {path for each in runs.first.calls(*_ASKING) for path in _paths_touched(each)}
     saved = [path for each in saves if (path := text_of_path(each.argument(*SAVERS[each.name]))) is not None]
@@ -375,6 +376,8 @@ def folders_may_be_there_again(runs: RankRuns) -> Iterator[Finding]:
             or given not in (None, False)
         ):
             continue
+        if event.node in theirs:
+            continue  # Of what all make at once it is said already.
         is_kept = is_in(path, planned.local_path) and posixpath.normpath(path) not in asked
         if is_kept and any(is_in(each, path) for each in saved):
             yield finding_at(

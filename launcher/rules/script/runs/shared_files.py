@@ -129,6 +129,8 @@ def folders_may_be_there_already(runs: RankRuns) -> Iterator[Finding]:
             continue
         if permits is not None and event.argument("exist_ok", permits) not in (None, False):
             continue
+        if path in _made_by_all(runs, event):
+            continue
         if all(map(_asks_for_file, event.tests)) and not _is_made_before(runs, path):
             made |= {event.node: event} if _is_at_once(runs, event, other) else {}
     for node in [*made][:1]:
@@ -186,6 +188,21 @@ def _waits(run: RankRun, until: CallMade) -> int:
 
 def _asks_for_file(test: ast.AST) -> bool:
     return _ASKS_FOR_FILE.search(ast.unparse(test)) is not None
+
+
+def _made_by_all(runs: RankRuns, event: CallMade) -> set[str]:
+    """The folders that the first rank has surely made before a call, whether they were there or not."""
+    assert runs.first is not None
+    before = runs.first.events[: runs.first.events.index(event)] if event in runs.first.events else []
+    made = [each for each in before if each.name in MAKERS and each.is_sure]
+    given = [(each, *MAKERS[each.name]) for each in made]
+    permitted = [
+        (each, name, place)
+        for each, name, place, permits in given
+        if permits is not None and each.argument("exist_ok", permits) is True
+    ]
+    paths = (_place(each, text_of_path(each.argument(name, place))) for each, name, place in permitted)
+    return {each for each in paths if each is not None}
 
 
 def _is_made_before(runs: RankRuns, path: str) -> bool:

@@ -70,12 +70,21 @@ def switches_can_be_switched_off(program: Program) -> Iterator[Finding]:
             yield finding_at(
                 training_script.ENTRY_POINT_MISSING,
                 call,
-                f"{option} has type=bool, for which every text but the empty one is True: `{option} False` "
+                f"{option}{_AS_SWITCH} for which every text but the empty one is True: `{option} False` "
                 "switches it on",
                 remedy="Write action=argparse.BooleanOptionalAction, or action='store_true'.",
                 severity=Severity.WARNING,
                 fix=_fix(program, call, kind),
             )
+
+
+_AS_SWITCH = " has type=bool,"
+
+
+def switch_of(finding: Finding) -> str:
+    """The option that a finding says to be a switch that cannot be switched off, an empty text of others."""
+    option, _, rest = finding.message.partition(_AS_SWITCH)
+    return option.lstrip("-") if rest else ""
 
 
 def _is_argparse(program: Program, call: ast.Call) -> bool:

@@ -136,6 +136,10 @@ def _guard_of_each_host(program: Program, who: Truth) -> Guard | None:
     return who if who.members == frozenset({0}) and not _is_spawned(program, who) else None
 
 
+ON_EVERY_HOST = "one rank of every host"
+"""How a finding begins that needs several hosts."""
+
+
 def _saved_by_hosts(
     program: Program, call: ast.Call, path: ast.expr, who: Guard, severity: Severity | None
 ) -> Iterator[Finding]:
@@ -144,7 +148,7 @@ def _saved_by_hosts(
         yield finding_at(
             checkpoints.RANKS_WRITE_SAME_FILE,
             call,
-            f"one rank of every host saves to `{ast.unparse(path)}`: on a file system that the hosts share, "
+            f"{ON_EVERY_HOST} saves to `{ast.unparse(path)}`: on a file system that the hosts share, "
             "or in the one S3 prefix that their checkpoint folders go to, they overwrite each other",
             remedy="Save on global rank 0 alone, or put the host's number into the name.",
             severity=severity or Severity.WARNING,
