@@ -53,6 +53,8 @@ _LONG = frozenset(
     }
 )  # fmt: skip
 _OF_A_PACKAGE = ("--hash", "--config-setting", "--config-settings", "--global-option", "-C")
+_BESIDE_A_PACKAGE = {*_OF_A_PACKAGE, *_WITH_VALUE, *_LONG, *_FLAGS}
+"""pip takes an option of the whole file behind a package, too (23.2 and 26.3)."""
 
 
 def read_requirements(
@@ -193,7 +195,7 @@ class _RequirementsReader:
         words = text.split()
         cut = next((index for index, word in enumerate(words) if word.startswith("-")), len(words))
         for word in words[cut:]:
-            if word.startswith("-") and word.partition("=")[0] not in _OF_A_PACKAGE:
+            if word.startswith("-") and word.partition("=")[0] not in _BESIDE_A_PACKAGE:
                 self._unknown(word.partition("=")[0], place, " ".join(words[:cut]))
                 return
         self._requirement(" ".join(words[:cut]), place, constraints)

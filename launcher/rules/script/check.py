@@ -63,6 +63,7 @@ from launcher.rules.script.runs.file_reads import FILE_RUN_RULES
 from launcher.rules.script.runs.meetings import MEETING_RUN_RULES
 from launcher.rules.script.runs.micro_batches import gradients_are_sent_once_a_step
 from launcher.rules.script.runs.rank_runs import RankRuns
+from launcher.rules.script.runs.refused_checkpoints import REFUSED_RUN_RULES
 from launcher.rules.script.runs.samplers_and_workers import LOADER, LOADER_RUN_RULES, classes_of_dataset
 from launcher.rules.script.runs.saves_and_loads import STATE_RUN_RULES
 from launcher.rules.script.runs.shared_files import SHARED_FILE_RUN_RULES
@@ -175,6 +176,7 @@ RUN_RULES: tuple[Callable[[RankRuns], Iterator[Finding]], ...] = (
     *MEETING_RUN_RULES,
     *STATE_RUN_RULES,
     *ENDING_RUN_RULES,
+    *REFUSED_RUN_RULES,
     *ORDER_RUN_RULES,
     *LOADER_RUN_RULES,
     *SHARED_FILE_RUN_RULES,
@@ -301,7 +303,7 @@ def _is_kept_from(runs: RankRuns, finding: Finding) -> bool:
         return False
     file = next((each for each in runs.program.files if str(each.path) == place.file), None)
     calls = [] if file is None else [each for each in file.calls if _location(each) == place]
-    if not calls or finding.code == training_script.SCRIPT_RAISED.code:
+    if not calls or not finding.code.startswith(_OF_WHAT_RUNS):
         return False
     lines = {
         (node_file.path, event.node.lineno)
@@ -341,6 +343,8 @@ def _is_never_drawn(runs: RankRuns, finding: Finding) -> bool:
     return inside and not any(_location(each.node) == place for run in runs.runs for each in run.events)
 
 
+_OF_WHAT_RUNS = ("DDP", "CKPT007", "CKPT008", "DATA001", "DATA004", "DATA009")
+"""The modes of what goes wrong where it runs; others say that something never runs."""
 _NOT_COME_TO = "; this job does not come here"
 _HAS_GROUP = "torch.distributed.is_initialized"
 _ASKING_FOR_FILES = re.compile(r"\b(exists|isfile|is_file|isdir|is_dir)\b")

@@ -12,6 +12,8 @@ from launcher.failure_modes.model import Finding, Stage
 from launcher.failure_modes.registry import finds
 from launcher.program.execution.objects import CallMade, Object, Symbol
 from launcher.program.execution.ranks import RankRun
+from launcher.program.execution.written_trees import place_of
+from launcher.program.index import ancestors
 from launcher.rules.script.findings import finding_at, related_at
 from launcher.rules.script.runs.rank_runs import RankRuns, is_asked_of_ranks, is_come_to_later
 
@@ -84,10 +86,31 @@ def _collectives(run: RankRun) -> Iterator[CallMade]:
 _WRAPPED = "torch.nn.parallel.DistributedDataParallel()"
 _WITH_BUFFERS = re.compile(
     r"torch\.nn\.(BatchNorm\dd|SyncBatchNorm|Module\(\)\.register_buffer|utils\.(\w+\.)?spectral_norm)|"
-    r"torchvision\.models\.((\w+\.)?(wide_)?resne[xt]+\w*|densenet\w*|mobilenet\w*|efficientnet\w*|regnet\w*|"
+    r"torchvision\.models\.((\w+\.)?(wide_)?resne[xt]\w*|densenet\w*|mobilenet\w*|efficientnet\w*|regnet\w*|"
     r"shufflenet\w*|mnasnet\w*|googlenet|inception\w*|vgg\d+_bn)"
 )
 """What has buffers: the statistics of batches, and what a module registers."""
+
+
+_WITHOUT_GRADIENTS = re.compile(r"\b(no_grad|inference_mode|set_grad_enabled)\b")
+
+
+def _is_out_of_step(run: RankRun, forward: CallMade, theirs: set[ast.Call]) -> bool:
+    """Whether a rank that makes a forward pass alone calls another collective before its next one that all
+    make, or makes one more broadcast than they do, as it takes gradients."""
+    calls = [place_of(each) for each in (forward.node, *forward.callers)]
+    around = [outer for call in calls for outer in ancestors(call)]
+    heads = [item.context_expr for each in around if isinstance(each, ast.With) for item in each.items]
+    heads += [each for outer in around if isinstance(outer, ast.FunctionDef) for each in outer.decorator_list]
+    if not any(_WITHOUT_GRADIENTS.search(ast.unparse(each)) for each in heads):
+        return True
+    for start in (number for number, each in enumerate(run.events) if each.node is forward.node):
+        for each in run.events[start + 1 :]:
+            if each.name == _WRAPPED and each.node in theirs:
+                break
+            if each.name in _COLLECTIVES:
+                return True
+    return False
 
 
 def _buffer_of(part: object, registering: dict[int, CallMade], deepest: int = 12) -> CallMade | None:
@@ -115,7 +138,9 @@ def ranks_run_the_wrapped_model_together(runs: RankRuns) -> Iterator[Finding]:
     """A forward pass of a wrapped model that one rank makes alone, as rank 0 does that validates.
 
     The first one after a step broadcasts the model's buffers, those of BatchNorm for one, also without
-    gradients. The others never join that broadcast: their next one is taken for it, and all wait or fail.
+    gradients. The others never join that broadcast: their next collective is taken for it. Silent where that
+    is the broadcast of their next forward pass, of which rank 0 then makes none: behind `no_grad()`, with no
+    other collective between.
 
     Bad: `if rank == 0: validate(model)`. Good: `if rank == 0: validate(model.module)`, or every rank
     validates its part. Source: torch/nn/parallel/distributed.py, `will_sync_module_buffers`; run with two
@@ -126,7 +151,9 @@ def ranks_run_the_wrapped_model_together(runs: RankRuns) -> Iterator[Finding]:
         return
     theirs = {each.node for each in neighbour.calls(_WRAPPED)}
     mine = {each.node: each for each in first.calls(_WRAPPED) if each.is_sure or is_come_to_later(each)}
-    alone = [each for node, each in mine.items() if node not in theirs]
+    alone = [
+        each for node, each in mine.items() if node not in theirs and _is_out_of_step(first, each, theirs)
+    ]
     # What has a call of its own on the other ranks is made by all, at two places.
     if not alone or not theirs or theirs.difference(each.node for each in first.calls(_WRAPPED)):
         return

@@ -10,7 +10,6 @@ from collections.abc import Iterator
 from launcher.failure_modes import training_script
 from launcher.failure_modes.model import Finding, Severity, Stage
 from launcher.failure_modes.registry import finds
-from launcher.frozen import frozen
 from launcher.program.execution.expressions import SLICED
 from launcher.program.execution.interpreter import (
     MODULE_MISSING,
@@ -20,22 +19,15 @@ from launcher.program.execution.interpreter import (
     UNMET,
 )
 from launcher.program.execution.objects import (
-    OPEN,
-    OWN,
-    SETTING_OF_GROUPS,
     CallMade,
     Class,
-    DottedEntries,
     Object,
-    OpenDictionary,
     Raised,
     Symbol,
-    is_of_numpy,
 )
-from launcher.program.execution.ranks import RankRun, removal_of
+from launcher.program.execution.ranks import removal_of
 from launcher.program.execution.written_trees import place_of
 from launcher.program.index import ancestors
-from launcher.program.surroundings.saves import SAVERS
 from launcher.program.values import LIBRARY_TABLES, WorldSize
 from launcher.rules.script.findings import finding_at, related_at
 from launcher.rules.script.runs.rank_runs import (
@@ -47,7 +39,6 @@ from launcher.rules.script.runs.rank_runs import (
     settings_of,
     tests_before,
 )
-from launcher.rules.script.runs.saves_and_loads import idle_loads, text_of_path
 
 _REFUSED: dict[str, list[tuple[str, str, int | str]]] = LIBRARY_TABLES["refused_arguments"]
 """By the name of a function: the package, the version since which, and what it no longer takes."""
@@ -407,10 +398,6 @@ def _older(runs: RankRuns, package: str, since: str) -> str:
     return f"ask for `{package}<{since}` in the requirements, if the image's Python has a wheel of it"
 
 
-def _parts(version: str) -> tuple[int, ...]:
-    return tuple(int(each) for each in version.split(".") if each.isdecimal())
-
-
 @finds(Stage.SCRIPT, training_script.SCRIPT_RAISED)
 def variables_are_set(runs: RankRuns) -> Iterator[Finding]:
     """A variable of the environment that a rank reads by its name and that neither job nor launcher sets.
@@ -445,156 +432,6 @@ def variables_are_set(runs: RankRuns) -> Iterator[Finding]:
                 severity=Severity.WARNING,
                 remedy=f"Set it in the job file (`environment: {{{name}: ...}}`), or read it with a default.",
             )
-
-
-_WITHOUT_REFUSAL = "TORCH_FORCE_NO_WEIGHTS_ONLY_LOAD"
-_REFUSED_SINCE = (2, 6)
-"""The version of torch. Source: its release notes."""
-_OF_THIS_TRAINING = re.compile(r"resum|last|latest|newest|auto|ckpt|checkpoint", re.IGNORECASE)
-"""What the path of a checkpoint is called from which a training goes on."""
-_OF_RESUMING = re.compile(r"resum|restor|restart|last|latest|newest", re.IGNORECASE)
-_OF_WEIGHTS = re.compile(r"model|net|state_dict|weights", re.IGNORECASE)
-
-
-@finds(Stage.SCRIPT, training_script.SCRIPT_RAISED)
-def checkpoints_can_be_read_again(runs: RankRuns) -> Iterator[Finding]:
-    """A checkpoint with more in it than tensors and plain values, which the program loads without saying so.
-
-    From torch 2.6 on torch.load takes weights_only=True by default and refuses it: the job that was to go on
-    after an interruption ends there. Silent within a `try`, and where another file is loaded.
-
-    Bad: `torch.save({"model": ..., "args": args}, path)` and `torch.load(path)`. Good: `vars(args)`, or
-    `torch.load(path, weights_only=False)`. Source: the release notes of torch 2.6.
-    """
-    has = runs.versions.get("torch")
-    if (
-        has is None
-        or _parts(has) < _REFUSED_SINCE
-        or runs.first is None
-        or _WITHOUT_REFUSAL in runs.first.variables
-    ):
-        return
-    since = ".".join(map(str, _REFUSED_SINCE))
-    for save in (each for run in runs.runs[:1] for each in run.calls("torch.save")):
-        states = save.argument("obj", 0)
-        refused = _refused_part(states) or _refused_state_of_optimizer(runs.first, states)
-        loads = dict(_loads_of_state(runs, save))
-        if refused is None or not loads:
-            continue
-        (load, is_idle), *others = loads.items()
-        yield finding_at(
-            training_script.SCRIPT_RAISED,
-            load,
-            f"the checkpoint holds {refused.what}, which torch.load of torch {has} refuses, as weights_only "
-            f"is True by default since {since}: a run that goes on from it ends here",
-            severity=Severity.WARNING if is_idle else None,
-            remedy=f"Save {refused.plain}, or pass weights_only=False to load what a job of yours wrote.",
-            related=[
-                related_at(save.node, "saved here"),
-                *(related_at(each, "set here") for each in refused.places),
-                *(related_at(each, "loaded here, too") for each, _ in others[:2]),
-            ],
-        )
-        return
-
-
-_WHOLE_MODEL = re.compile(
-    r"torch\.nn\.(?!functional|init|utils|[Pp]arameter)[\w.]+\(\)(\.(module|(half|float|eval|cpu|cuda|to)\(\)))*"
-)
-"""The names of models, as they are or put elsewhere."""
-
-
-@frozen
-class _RefusedPart:
-    """What a checkpoint holds that is neither a tensor nor plain, what to save in its place, and where it is
-    set if that is elsewhere."""
-
-    what: str
-    plain: str
-    places: tuple[ast.Call, ...] = ()
-
-
-def _loads_of_state(runs: RankRuns, save: CallMade) -> Iterator[tuple[ast.Call, bool]]:
-    """The calls that may load what a call saves and do not say that they load all; those behind an option
-    that this job does not give last, for which it is True."""
-    assert runs.first is not None
-    if _is_read_again(runs.first.keys, save.argument("obj", 0)):
-        for load in sorted(runs.first.calls("torch.load"), key=_is_of_another_model):
-            is_open = isinstance(load.keywords, OpenDictionary) or load.is_tried
-            if not is_open and not _says_what(load.node) and _may_be_one_file(save, load):
-                yield load.node, False
-    for idle in idle_loads(runs, "torch.load"):
-        around = [*ancestors(idle)]
-        names = [each.name for each in around if isinstance(each, ast.FunctionDef)]
-        tests = [ast.unparse(each.test) for each in around if isinstance(each, ast.If)]
-        resumes = any(map(_OF_RESUMING.search, (ast.unparse(idle), *names, *tests)))
-        if resumes and not any(isinstance(each, ast.Try) for each in around) and not _says_what(idle):
-            yield idle, True
-
-
-def _says_what(load: ast.Call) -> bool:
-    """Whether a load is told, or may be, what it takes."""
-    return any(each.arg in (None, "weights_only", "pickle_module") for each in load.keywords)
-
-
-def _is_of_another_model(load: CallMade) -> bool:
-    """Whether neither a load nor the function around it says that it is of a checkpoint of the same training,
-    as `args.resume` does."""
-    around = (each.name for each in ancestors(load.node) if isinstance(each, ast.FunctionDef))
-    return not any(map(_OF_THIS_TRAINING.search, (ast.unparse(load.node), *around)))
-
-
-def _refused_part(states: object) -> _RefusedPart | None:
-    """The entry of a checkpoint, or of one within it, that is a configuration, an object or numpy's, or has
-    such a one in a list."""
-    if not isinstance(states, dict) or isinstance(states, DottedEntries):
-        return None
-    for key, value in states.items():
-        for each in value if isinstance(value, list | tuple) else [value]:
-            if isinstance(each, DottedEntries | Object):
-                return _RefusedPart(f"`{key}`, an object", f"plain values (`vars({key})`)")
-            if isinstance(each, Symbol) and _WHOLE_MODEL.fullmatch(each.name):
-                return _RefusedPart(f"`{key}`, a whole model", "its `state_dict()`")
-            if is_of_numpy(each):
-                return _RefusedPart(
-                    f"`{key}`, a value of numpy's", f"a plain number (`float({key})`) or a list"
-                )
-            inner = _refused_part(each)
-            if inner is not None:
-                return inner
-    return None
-
-
-def _refused_state_of_optimizer(run: RankRun, states: object) -> _RefusedPart | None:
-    """The state of an optimizer with a learning rate of numpy's: `group["lr"] = schedule[step]`."""
-    keys = [str(key) for key in states if "optim" in str(key)] if isinstance(states, dict) else []
-    for event in run.calls(SETTING_OF_GROUPS):
-        key, value = event.args
-        if keys and is_of_numpy(value):
-            what = f"`{keys[0]}`, where `{key}` is a number of numpy's"
-            return _RefusedPart(what, f"a plain number: set `{key}` to `float(...)`", (event.node,))
-    return None
-
-
-def _is_read_again(keys: frozenset[str], states: object) -> bool:
-    """Whether a program reads what a checkpoint holds beside the weights."""
-    return isinstance(states, dict) and any(
-        isinstance(key, str) and key in keys and not _OF_WEIGHTS.search(key) for key in states
-    )
-
-
-def _may_be_one_file(save: CallMade, load: CallMade) -> bool:
-    """Whether a path that is loaded may be the one that is saved to, by the names of the files."""
-    names = [text_of_path(each) for each in (save.argument(*SAVERS["torch.save"]), load.argument("f", 0))]
-    if names[0] is None or names[1] is None:
-        return not _is_of_another_model(load)
-    lasts = [re.sub(r"[.~_](tmp|temp|part|new)$", "", each.rpartition("/")[2]) for each in names if each]
-    patterns = [re.split(f"[{OPEN}{OWN}]+", each) for each in lasts]
-    texts = ["x".join(each) for each in patterns]
-    return any(
-        re.fullmatch(".*".join(map(re.escape, one)), other) is not None
-        for one, other in zip(patterns, reversed(texts), strict=True)
-    )
 
 
 _RAISING = ("subprocess.check_output", "subprocess.check_call", "subprocess.run")
@@ -730,7 +567,6 @@ ENDING_RUN_RULES = (
     optional_modules_are_there,
     views_are_of_tensors_in_one_piece,
     variables_are_set,
-    checkpoints_can_be_read_again,
     commands_find_what_they_need,
     extensions_ask_for_new_standard,
     trackers_get_their_key,

@@ -220,6 +220,14 @@ class RankRuns:
         """How many ranks a program starts that is one process itself; 0 where it starts none so."""
         return _count_spawned(self.begun[0]) if self.begun and not self.are_launched else 0
 
+    def is_of_ranks(self, event: CallMade) -> bool:
+        """Whether each rank makes a call, and not the process that starts them by torch.multiprocessing."""
+        return self.are_launched or not self._spawning or not self._spawning.isdisjoint(event.callers)
+
+    @cached_property
+    def _spawning(self) -> set[ast.Call]:
+        return {event.node for run in self.begun[:1] for event in run.calls(*_SPAWNS)}
+
     @cached_property
     def begun(self) -> list[RankRun]:
         """The runs of these ranks as far as they come, the first one first."""

@@ -484,7 +484,7 @@ def ranks_save_to_their_own_files(runs: RankRuns) -> Iterator[Finding]:
     found: list[tuple[CallMade, str, bool]] = []
     for other, is_near in others:
         for event, path in _of_one_path(_paths(first), _paths(other)):
-            if event.node not in told:
+            if event.node not in told and runs.is_of_ranks(event):
                 told.add(event.node)
                 found.append((event, path, is_near))
     for (event, path, is_near), *more in _by_folder(found, lambda each: f"{each[2]}/{each[1]}"):
@@ -544,9 +544,10 @@ def ranks_write_their_own_files(runs: RankRuns) -> Iterator[Finding]:
     developer guide, model-checkpoints.
     """
     first, neighbour = runs.first, runs.neighbour
-    if first is None or neighbour is None or not runs.trains:
+    if first is None or neighbour is None or not (runs.trains or runs.by_libraries):
         return
-    found = {event.node: path for event, path in _of_one_path(_written(first), _written(neighbour))}
+    written = _of_one_path(_written(first), _written(neighbour))
+    found = {event.node: path for event, path in written if runs.is_of_ranks(event)}
     if found:
         (node, path), *more = found.items()
         yield finding_at(

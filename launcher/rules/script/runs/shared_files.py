@@ -162,7 +162,7 @@ def _by_both(runs: RankRuns) -> Iterator[tuple[CallMade, CallMade]]:
     by_place = {(each.node, each.callers): each for each in reversed(theirs)}
     for event in first.events:
         other = by_place.get((event.node, event.callers))
-        if other is not None and other.name == event.name:
+        if other is not None and other.name == event.name and runs.is_of_ranks(event):
             yield event, other
 
 

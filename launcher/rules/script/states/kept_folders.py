@@ -15,15 +15,7 @@ from launcher.failure_modes.registry import finds
 from launcher.frozen import frozen
 from launcher.jobs.script_inputs import CODE_FOLDER, CONTAINER_ROOT, DEFAULT_CHECKPOINT_PATH
 from launcher.program.dataflow import argument_of, constant_argument, origins, origins_of_binding, text_parts
-from launcher.program.index import (
-    Binding,
-    BindingKind,
-    ancestors,
-    file_of,
-    last_name,
-    parent_of,
-    scope_of,
-)
+from launcher.program.index import Binding, BindingKind, ancestors, file_of, last_name, parent_of, scope_of
 from launcher.program.process_environment import (
     changed_variables,
 )
@@ -45,7 +37,7 @@ from launcher.program.values import (
 )
 from launcher.rules.script.configuration_files import ConfigurationFiles, location_in_file, words_of
 from launcher.rules.script.default_values import default_constant
-from launcher.rules.script.findings import ScriptSubject, finding_at
+from launcher.rules.script.findings import ScriptSubject, finding_at, related_at
 from launcher.rules.script.starts.job_run import JobRun, given_option, may_run
 from launcher.rules.script.states.writers import texts_in
 
@@ -422,6 +414,8 @@ def saves_go_where_they_are_kept(subject: ScriptSubject) -> Iterator[Finding]:
         # Of a save that the program never comes to, as of a library's, they are as little seen to run.
         lost = [each for each in lost if program.analysis(Reachability).reaches(each[0])]
     others = [call for call, _ in saves if all(call is not each for each, _ in lost)]
+    places: dict[tuple[object, ...], list[ast.Call]] = {}
+    first: dict[tuple[object, ...], tuple[ast.expr, Severity | None, list[Related]]] = {}
     for call, path in lost:
         begins = path_beginnings(subject, path)
         guessed = [each.is_guessed or each.text is None for each in begins]
@@ -429,7 +423,15 @@ def saves_go_where_they_are_kept(subject: ScriptSubject) -> Iterator[Finding]:
         # What `torch.save(*args)` is given stands where its function is called.
         givers = (parent_of(each) for each in call.args)
         place = next((each for each in givers if isinstance(each, ast.Call)), call)
-        yield lost_state(subject, place, ast.unparse(path), severity, _places_of_folder(call, begins))
+        names = frozenset(each.id for each in ast.walk(path) if isinstance(each, ast.Name)) - {"os", "osp"}
+        # One cause, one finding: what a function saves below one folder.
+        key: tuple[object, ...] = (scope_of(call).function or file_of(call), severity, names or place)
+        first.setdefault(key, (path, severity, _places_of_folder(call, begins)))
+        places.setdefault(key, []).append(place)
+    for key, (path, severity, related) in first.items():
+        place, *further = places[key]
+        related += [related_at(each, "saved to the same folder here") for each in further]
+        yield lost_state(subject, place, ast.unparse(path), severity, related)
 
 
 def lost_state(
