@@ -284,17 +284,8 @@ def _path_made(run: Process, event: CallMade) -> object:
 
 _PATH_ATTRIBUTES = ("name", "stem", "suffix", "parent", "parents")
 _PATH_METHODS = ["joinpath", "with_suffix", "with_name", "resolve", "absolute", "expanduser", "as_posix"]
-_PATH_METHODS += [
-    "replace",
-    "rename",
-    "open",
-    "read_text",
-    "write_text",
-    "write_bytes",
-    "exists",
-    "is_file",
-    "is_dir",
-]
+_PATH_METHODS += ["open", "read_text", "write_text", "write_bytes", "exists", "is_file", "is_dir"]
+_PATH_METHODS += ["replace", "rename"]
 
 
 def _of_path(name: str) -> Model:

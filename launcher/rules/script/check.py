@@ -277,11 +277,16 @@ def check_runs(subject: ScriptSubject, findings: Sequence[Finding]) -> Iterator[
     """
     subject = replace(subject, program=as_started(subject.program, subject.job))
     runs = RankRuns(subject)
-    findings = [
-        _as_information(each, _NOT_COME_TO) if _is_kept_from(runs, each) else each
-        for each in findings
-        if not (_is_loaded(runs, each) or _is_never_drawn(runs, each))
-    ]
+    try:
+        findings = [
+            _as_information(each, _NOT_COME_TO) if _is_kept_from(runs, each) else each
+            for each in findings
+            if not (_is_loaded(runs, each) or _is_never_drawn(runs, each))
+        ]
+    except Exception:
+        # A rank that cannot be followed, or not in time, takes nothing away of what was read.
+        yield from findings
+        raise
     told = {each.code for each in findings}
     found = {each.code for each in findings if each.severity is not Severity.INFO}
     found -= {training_script.SCRIPT_RAISED.code}
@@ -299,19 +304,14 @@ def check_runs(subject: ScriptSubject, findings: Sequence[Finding]) -> Iterator[
 def _is_kept_from(runs: RankRuns, finding: Finding) -> bool:
     """Whether no rank comes to what a finding is about, and the tests are known that keep them from it."""
     place = finding.location
-    if not runs.runs or place is None or place.line is None or finding.severity is Severity.INFO:
+    if place is None or finding.severity is Severity.INFO or not finding.code.startswith(_OF_WHAT_RUNS):
         return False
     file = next((each for each in runs.program.files if str(each.path) == place.file), None)
     calls = [] if file is None else [each for each in file.calls if _location(each) == place]
-    if not calls or not finding.code.startswith(_OF_WHAT_RUNS):
+    if not calls or not runs.runs:
         return False
-    lines = {
-        (node_file.path, event.node.lineno)
-        for run in runs.runs
-        for event in (*run.events, *run.sampling)
-        if (node_file := file_of(place_of(event.node))) is file
-    }
-    is_made = file is not None and (file.path, place.line) in lines
+    events = (each for run in runs.runs for each in (*run.events, *run.sampling))
+    is_made = any(each.node.lineno == place.line and file_of(place_of(each.node)) is file for each in events)
     return not is_made and all(failing_tests(runs.program, run.truths.get, calls[0]) for run in runs.runs)
 
 

@@ -10,6 +10,7 @@ import pytest
 
 from launcher.failure_modes.model import Severity, Stage
 from launcher.failure_modes.registry import registered
+from launcher.program.execution.ranks import RankRun
 from launcher.program.program import Program, read_program
 from launcher.program.surroundings.options import is_registered_and_not_taken
 from launcher.rules.script.acceptance import (
@@ -28,7 +29,8 @@ from launcher.rules.script.check import (
     rule_descriptions,
     unread_finding,
 )
-from launcher.session.lint_scripts import lint
+from launcher.rules.script.runs.rank_runs import RankRuns
+from launcher.session.lint_scripts import TakesTooLongError, lint
 from launcher.session.prepare_plan import JobSource, prepare, read_job
 from tests.program.conftest import ReadProgram, program
 
@@ -341,6 +343,30 @@ def test_a_finding_in_a_shell_script_is_accepted_there(tmp_path: Path, text: str
     (tmp_path / "run.sh").write_text(f"{text}torchrun train.py\n", "utf-8")
     found = [each for each in lint([tmp_path / "train.py"]).findings if each.code == "NCCL003"]
     assert [each.ignored for each in found] == [ignored]
+
+
+# What was read, and what the ranks do.
+
+ALONE = """
+import os, torch.distributed as dist
+dist.init_process_group("nccl")
+if os.environ["RANK"] == "0":
+    dist.barrier()
+"""
+
+
+def test_what_was_read_is_kept_where_the_ranks_cannot_be_followed(
+    write_job: Callable[..., Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(_: RankRuns) -> list[RankRun]:
+        raise TakesTooLongError
+
+    monkeypatch.setattr(RankRuns, "runs", property(fail))
+    file = write_job()
+    (file.parent / "src" / "train.py").write_text(ALONE, "utf-8")
+    found = prepare(read_job(JobSource(file)), session_region="us-west-2").findings
+    assert "DDP004" in {each.code for each in found if each.severity is Severity.ERROR}
+    assert any(each.message.startswith("not judged to the end: after") for each in found)
 
 
 # What a job gives an option, in place of its default.

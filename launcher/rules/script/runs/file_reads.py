@@ -38,7 +38,7 @@ from launcher.rules.script.runs.rank_runs import (
     settings_of,
 )
 from launcher.rules.script.runs.saves_and_loads import is_in, names_of_folder, shown_path, text_of_path
-from launcher.rules.script.runs.shared_files import MADE_BY_SERVICE, MAKERS
+from launcher.rules.script.runs.shared_files import MADE_BY_SERVICE, MAKERS, exist_ok_of, folder_made
 
 _READERS = {
     "builtins.open": ("file", 0),
@@ -365,16 +365,10 @@ def folders_may_be_there_again(runs: RankRuns) -> Iterator[Finding]:
     asked = {path for each in runs.first.calls(*_ASKING) for path in _paths_touched(each)}
     saved = [path for each in saves if (path := text_of_path(each.argument(*SAVERS[each.name]))) is not None]
     for event in runs.first.calls(*MAKERS):
-        name, place, exist_ok = MAKERS[event.name]
-        path = text_of_path(event.argument(name, place))
-        given = None if exist_ok is None else event.argument("exist_ok", exist_ok)
-        if (
-            path is None
-            or not is_known(path)
-            or not event.is_sure
-            or event.is_tried
-            or given not in (None, False)
-        ):
+        path = folder_made(event)
+        if path is None or not is_known(path) or exist_ok_of(event) not in (None, False):
+            continue
+        if not event.is_sure or event.is_tried:
             continue
         if event.node in theirs:
             continue  # Of what all make at once it is said already.

@@ -77,11 +77,16 @@ class PackageVersions:
         self._folder, self._file = Path(subject.program.root), subject.job.code.requirements_file
 
     @cached_property
+    def _packed(self) -> tuple[SourceFile, ...]:
+        """The files of the source, as they are packed."""
+        return tuple(walk_folder(self._folder).files)
+
+    @cached_property
     def _requirements(self) -> RequirementsFile | None:
         """What the requirements file of the job's code asks for; None where there is none."""
         if self._file is None or not (self._folder / self._file).is_file():
             return None
-        return read_requirements(self._file, walk_folder(self._folder).files, read_first_bytes)
+        return read_requirements(self._file, self._packed, read_first_bytes)
 
     def has_since(self, package: str, since: str) -> str | None:
         """What to call the version that the job has, where that is surely `since` or a newer one."""
@@ -112,7 +117,7 @@ class PackageVersions:
         built = {
             posixpath.basename(each.name).partition(".")[0] for each in files if each.name.endswith(".so")
         }
-        texts = (_start_of(each) for each in files if posixpath.basename(each.name) == "setup.py")
+        texts = (_start_of(each) for each in self._packed if posixpath.basename(each.name) == "setup.py")
         named = {name for text in texts for name in _EXTENSION.findall(text)}
         return frozenset(name.rpartition(".")[2] for name in named) - built
 

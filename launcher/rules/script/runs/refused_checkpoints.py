@@ -177,10 +177,7 @@ def _refused_state_of_optimizer(run: RankRun, states: object) -> _RefusedPart | 
 
 
 def _is_state_of_optimizer(value: object) -> bool:
-    return (
-        isinstance(value, Symbol)
-        and re.fullmatch(r"torch\.optim\.\w+\(\)\.state_dict\(\)", value.name) is not None
-    )
+    return isinstance(value, Symbol) and _STATE_OF_OPTIMIZER.fullmatch(value.name) is not None
 
 
 def _is_function(value: object) -> bool:

@@ -6,6 +6,7 @@ import ast
 import posixpath
 import re
 from collections.abc import Iterator
+from itertools import takewhile
 from pathlib import Path
 
 from launcher.failure_modes import data, training_script
@@ -27,6 +28,20 @@ MAKERS = {
     "pathlib.Path.mkdir": ("self", 0, 3),
 }
 """What makes a folder: the names and places of the path, and the place of `exist_ok`."""
+
+
+def folder_made(event: CallMade) -> str | None:
+    """The folder that a call of MAKERS makes, as far as it is known."""
+    name, place, _ = MAKERS[event.name]
+    return text_of_path(event.argument(name, place))
+
+
+def exist_ok_of(event: CallMade) -> object:
+    """What such a call is told about a folder that is there already; None where it is told nothing."""
+    permits = MAKERS[event.name][2]
+    return None if permits is None else event.argument("exist_ok", permits)
+
+
 _DESTINATIONS = {
     "torch.hub.download_url_to_file": ("dst", 1),
     "torchvision.datasets.utils.download_url": ("root", 1),
@@ -123,11 +138,10 @@ def folders_may_be_there_already(runs: RankRuns) -> Iterator[Finding]:
     for event, other in _by_both(runs):
         if event.name not in MAKERS or _is_caught(event) or event.node in made:
             continue
-        name, place, permits = MAKERS[event.name]
-        path = _place(event, text_of_path(event.argument(name, place)))
-        if path is None or path != _place(other, text_of_path(other.argument(name, place))):
+        path = _place(event, folder_made(event))
+        if path is None or path != _place(other, folder_made(other)):
             continue
-        if permits is not None and event.argument("exist_ok", permits) not in (None, False):
+        if exist_ok_of(event) not in (None, False):
             continue
         if path in _made_by_all(runs, event):
             continue
@@ -193,16 +207,9 @@ def _asks_for_file(test: ast.AST) -> bool:
 def _made_by_all(runs: RankRuns, event: CallMade) -> set[str]:
     """The folders that the first rank has surely made before a call, whether they were there or not."""
     assert runs.first is not None
-    before = runs.first.events[: runs.first.events.index(event)] if event in runs.first.events else []
-    made = [each for each in before if each.name in MAKERS and each.is_sure]
-    given = [(each, *MAKERS[each.name]) for each in made]
-    permitted = [
-        (each, name, place)
-        for each, name, place, permits in given
-        if permits is not None and each.argument("exist_ok", permits) is True
-    ]
-    paths = (_place(each, text_of_path(each.argument(name, place))) for each, name, place in permitted)
-    return {each for each in paths if each is not None}
+    before = takewhile(lambda each: each is not event, runs.first.events)
+    made = [each for each in before if each.name in MAKERS and each.is_sure and exist_ok_of(each) is True]
+    return {path for each in made if (path := _place(each, folder_made(each))) is not None}
 
 
 def _is_made_before(runs: RankRuns, path: str) -> bool:
