@@ -6,10 +6,10 @@ which definitions reach a use and who calls a function with what, `records` what
 are given; `evaluate` makes a value of every expression of that. `program` reads the files and is what rules
 are given. What may be told in several forms, such as partial applications and calls through functions that
 only hand on what they get, stands there in one (`objects/written_out.py`, `objects/forwarding.py`).
-`dataflow` asks it where a value comes from, `process_environment` which variables and processes it makes. On
-these stand the analyses of `ranks`. What the names of libraries mean is data: a table for each
-library in `libraries/`. Each module imports those before it and none behind it. The room knows Python and the
-libraries of distributed training, and nothing of jobs or AWS. What it does not know is UNKNOWN.
+`dataflow` asks it where a value comes from, `process_environment` which variables it sets, `process_starts`
+which processes it starts. On these stand the analyses of `ranks`. What the names of libraries mean is data: a
+table for each library in `libraries/`. Each module imports those before it and none behind it. The room knows
+Python and the libraries of distributed training, and nothing of jobs or AWS. What it does not know is UNKNOWN.
 
 A rule is a function from a program to findings:
 

@@ -36,7 +36,7 @@ from launcher.rules.script import (
     process_groups,
     processes,
 )
-from launcher.rules.script.data.data_files import channels_are_there, listings_are_sorted
+from launcher.rules.script.data.data_files import IN_A_HOSTS_ORDER, channels_are_there, listings_are_sorted
 from launcher.rules.script.data.downloads import one_rank_downloads
 from launcher.rules.script.data.epochs import samplers_know_the_epoch
 from launcher.rules.script.data.preparations import ranks_wait_for_what_one_prepares
@@ -247,7 +247,9 @@ def check_script(subject: ScriptSubject) -> Iterator[Finding]:
             each = _as_information(each, _NOT_COME_TO)
         elif on_one_host and each.code == distribution.LOCAL_RANK_AS_RANK.code:
             each = _as_information(each, "; this job has one host, where both ranks are the same")
-        elif on_one_host and each.message.startswith(writers.ON_EVERY_HOST):
+        elif on_one_host and (
+            each.message.startswith(writers.ON_EVERY_HOST) or f"{IN_A_HOSTS_ORDER}, and" in each.message
+        ):
             each = _as_information(each, "; this job has one host")
         elif is_alone and each.code in SEVERAL_RANKS_CODES:
             each = _as_information(each, "; this job is one process")

@@ -25,9 +25,11 @@ from launcher.program.process_environment import (
     changed_variables,
     mentions_environment,
     plain_type_of,
-    process_starts,
     variables_in,
     variables_of_ranks,
+)
+from launcher.program.process_starts import (
+    process_starts,
 )
 from launcher.program.program import Program
 from launcher.program.ranks.reachability import surely_runs

@@ -25,13 +25,12 @@ from launcher.program.index import (
     scope_of,
     statement_of,
 )
-from launcher.program.overlapping_starts import runs_groups_side_by_side
-from launcher.program.process_environment import (
-    changed_variables,
+from launcher.program.process_environment import changed_variables, variables_of_ranks
+from launcher.program.process_starts import (
     count_on_host,
     is_for_one_host,
+    runs_groups_side_by_side,
     started_processes,
-    variables_of_ranks,
 )
 from launcher.program.program import Program
 from launcher.program.ranks.guards import Guards

@@ -369,6 +369,33 @@ def test_what_was_read_is_kept_where_the_ranks_cannot_be_followed(
     assert any(each.message.startswith("not judged to the end: after") for each in found)
 
 
+# What two hosts may see in another order, and the ranks of one see alike.
+
+LISTED = """
+import os
+from torch.utils.data import DataLoader, Dataset, DistributedSampler
+class Images(Dataset):
+    def __init__(self, folder):
+        self.files = [os.path.join(folder, name) for name in os.listdir(folder)]
+    def __len__(self):
+        return len(self.files)
+    def __getitem__(self, index):
+        return load(self.files[index])
+images = Images("/opt/ml/input/data/train")
+loader = DataLoader(images, batch_size=8, sampler=DistributedSampler(images))
+"""
+
+
+@pytest.mark.parametrize(("hosts", "severity"), [(1, Severity.INFO), (2, Severity.ERROR)])
+def test_an_order_of_files_is_a_mistake_where_hosts_may_differ(
+    write_job: Callable[..., Path], hosts: int, severity: Severity
+) -> None:
+    file = write_job(resources={"instance_type": "ml.p4d.24xlarge", "instance_count": hosts})
+    (file.parent / "src" / "train.py").write_text(LISTED, "utf-8")
+    found = prepare(read_job(JobSource(file)), session_region="us-west-2").findings
+    assert [each.severity for each in found if each.code == "DATA002"] == [severity]
+
+
 # What a job gives an option, in place of its default.
 
 CACHED = """

@@ -17,7 +17,9 @@ from launcher.program.index import (
     parent_of,
     scope_of,
 )
-from launcher.program.process_environment import is_for_one_host
+from launcher.program.process_starts import (
+    is_for_one_host,
+)
 from launcher.program.program import Program
 from launcher.program.ranks.reachability import surely_runs
 from launcher.program.ranks.training_loops import shares_its_result
@@ -59,6 +61,8 @@ LISTINGS = (
     *("mmcv.scandir", "mmcv.utils.scandir", "mmengine.scandir", "mmengine.utils.scandir"),
 )
 """What answers in the order of the file system."""
+IN_A_HOSTS_ORDER = "in the order of the file system"
+"""How a finding says so: it is one order for all ranks of a host."""
 
 
 @finds(Stage.SCRIPT, data.FILES_UNSORTED)
@@ -79,12 +83,12 @@ def listings_are_sorted(program: Program) -> Iterator[Finding]:
     """
     severity = Severity.INFO if is_for_one_host(program) else None
     listings = [
-        (call, f"{short_name(name)} answers in the order of the file system", _sorted(call, name), severity)
+        (call, f"{short_name(name)} answers {IN_A_HOSTS_ORDER}", _sorted(call, name), severity)
         for call, name in program.calls(*LISTINGS)
         if (name != "os.walk" or not _is_sorted_within(call))
     ]
     listings += [
-        (call, f"`{name}` prints files in the order of the file system", None, severity)
+        (call, f"`{name}` prints files {IN_A_HOSTS_ORDER}", None, severity)
         for call, name in _listing_commands(program)
     ]
     listings = [each for each in listings if not shares_its_result(program, scope_of(each[0]))]

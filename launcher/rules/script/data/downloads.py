@@ -22,7 +22,7 @@ from launcher.program.index import (
     parent_of,
     scope_of,
 )
-from launcher.program.process_environment import (
+from launcher.program.process_starts import (
     process_starts,
 )
 from launcher.program.program import Program, joining_calls

@@ -61,7 +61,7 @@ def checkpoints_can_be_read_again(runs: RankRuns) -> Iterator[Finding]:
     since = ".".join(map(str, _REFUSED_SINCE))
     for save in (each for run in runs.runs[:1] for each in run.calls("torch.save")):
         states = save.argument("obj", 0)
-        refused = _refused_part(states) or _refused_state_of_optimizer(runs.first, states)
+        refused = _refused_part(states) or _refused_state_of_optimizer(runs.first, save, states)
         loads = dict(_loads_of_state(runs, save))
         if refused is None or not loads:
             continue
@@ -149,16 +149,31 @@ def _refused_part(states: object) -> _RefusedPart | None:
     return None
 
 
-def _refused_state_of_optimizer(run: RankRun, states: object) -> _RefusedPart | None:
-    """The state of an optimizer with a learning rate of numpy's, `group["lr"] = schedule[step]`, or with a
-    function among its defaults, which its groups hold and pickle names."""
+_SETTING_RATES_ANEW = (
+    "torch.optim.lr_scheduler.LambdaLR().step",
+    "torch.optim.lr_scheduler.OneCycleLR().step",
+)
+"""Steps of schedules that make a rate of the first one, and not of that which a group has.
+Source: torch 2.10, lr_scheduler.py."""
+
+
+def _refused_state_of_optimizer(run: RankRun, save: CallMade, states: object) -> _RefusedPart | None:
+    """The state of an optimizer with a learning rate of numpy's, `group["lr"] = schedule[step]`, which no
+    schedule sets anew before it is saved, or with a function among its defaults, which its groups hold and
+    pickle names."""
     entries = states.items() if isinstance(states, dict) else ()
     keys = [str(key) for key, value in entries if "optim" in str(key) or _is_state_of_optimizer(value)]
     if not keys:
         return None
-    for event in run.calls(SETTING_OF_GROUPS):
+    made = [*run.calls(SETTING_OF_GROUPS, "torch.save", *_SETTING_RATES_ANEW)]
+    made = made[: made.index(save)] if save in made else made
+    anew = max((at for at, each in enumerate(made) if each.name in _SETTING_RATES_ANEW), default=-1)
+    for at, event in enumerate(made):
+        if event.name != SETTING_OF_GROUPS:
+            continue
         key, value = event.args
-        if is_of_numpy(value):
+        stays = at > anew if key == "lr" else event.is_sure
+        if stays and is_of_numpy(value):
             what = f"`{keys[0]}`, where `{key}` is a number of numpy's"
             return _RefusedPart(what, f"a plain number: set `{key}` to `float(...)`", (event.node,))
     if next(run.calls("*.add_safe_globals", "*.safe_globals"), None) is not None:

@@ -18,9 +18,9 @@ from launcher.program.dataflow import (
     text_beginning,
 )
 from launcher.program.index import ancestors, ancestors_in_function
-from launcher.program.process_environment import (
+from launcher.program.process_environment import variables_in
+from launcher.program.process_starts import (
     is_for_one_host,
-    variables_in,
 )
 from launcher.program.program import Program, joining_calls
 from launcher.program.ranks.reachability import never_runs, surely_runs

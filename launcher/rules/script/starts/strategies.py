@@ -10,14 +10,14 @@ from launcher.failure_modes.model import Finding, Related, Severity, Stage
 from launcher.failure_modes.registry import finds
 from launcher.program.dataflow import argument_of, constant_argument, origins
 from launcher.program.index import BindingKind, ancestors, last_name, parent_of
-from launcher.program.overlapping_starts import ranks_are_started_only_here
-from launcher.program.process_environment import (
+from launcher.program.process_environment import changed_variables
+from launcher.program.process_starts import (
     RANK_LAUNCHERS,
     Valued,
-    changed_variables,
     count_on_host,
     process_starts,
     rank_starts,
+    ranks_are_started_only_here,
     started_function,
     started_processes,
     ways_to,

@@ -22,15 +22,14 @@ from launcher.program.dataflow import (
 )
 from launcher.program.index import FunctionNode, ancestors, last_name, scope_of
 from launcher.program.objects.nodes import catches
-from launcher.program.overlapping_starts import starts_side_by_side, torchruns_on_one_port
-from launcher.program.process_environment import (
-    ChangedVariable,
-    changed_variables,
+from launcher.program.process_environment import ChangedVariable, changed_variables, variables_in
+from launcher.program.process_starts import (
     has_another_launcher,
     is_for_one_host,
     port_behind,
     port_in,
-    variables_in,
+    starts_side_by_side,
+    torchruns_on_one_port,
 )
 from launcher.program.program import Program
 from launcher.program.ranks.participants import Participants

@@ -16,9 +16,7 @@ from launcher.frozen import frozen
 from launcher.jobs.script_inputs import CODE_FOLDER, CONTAINER_ROOT, DEFAULT_CHECKPOINT_PATH
 from launcher.program.dataflow import argument_of, constant_argument, origins, origins_of_binding, text_parts
 from launcher.program.index import Binding, BindingKind, ancestors, file_of, last_name, parent_of, scope_of
-from launcher.program.process_environment import (
-    changed_variables,
-)
+from launcher.program.process_environment import changed_variables
 from launcher.program.program import Program
 from launcher.program.ranks.reachability import Reachability, never_runs
 from launcher.program.surroundings.commands import COMMANDS, spelled_commands

@@ -533,7 +533,9 @@ def _is_told(read: ast.AST) -> bool:
     return isinstance(outer, ast.FormattedValue) or called in ("print", "info", "debug", "warning", "format")
 
 
-_PARTS_OF_NAMES = re.compile(r"\.(r?split|group|stem|findall|removeprefix|strip|search|match)\b")
+_PARTS_OF_NAMES = re.compile(
+    r"\.(r?split|group|stem|findall|removeprefix|strip|search|match|splitext|basename)\b"
+)
 _OF_FILES = re.compile(r"ckpt|checkpoint|path|file|name|latest|last|resum|stem|match|\bm\b", re.IGNORECASE)
 
 
