@@ -9,7 +9,8 @@ only hand on what they get, stands there in one (`objects/written_out.py`, `obje
 `dataflow` asks it where a value comes from, `process_environment` which variables it sets, `process_starts`
 which processes it starts. On these stand the analyses of `ranks`. What the names of libraries mean is data: a
 table for each library in `libraries/`. Each module imports those before it and none behind it. The room knows
-Python and the libraries of distributed training, and nothing of jobs or AWS. What it does not know is UNKNOWN.
+Python and the libraries of distributed training, and nothing of jobs or AWS. What it does not know is
+UNKNOWN.
 
 A rule is a function from a program to findings:
 

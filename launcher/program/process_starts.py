@@ -227,7 +227,8 @@ def port_in(program: Program, address: ast.expr | None) -> str | None:
 def starts_ranks(program: Program) -> bool:
     """Whether a program starts processes for the GPUs of its host, itself or by a torchrun."""
     others = library_names("process_starters") - {"multiprocessing.Process", "subprocess.Popen"}
-    others |= {"lightning.pytorch.Trainer", "lightning.fabric.Fabric"}
+    others |= {"lightning.pytorch.Trainer", "lightning.pytorch.Trainer.from_argparse_args"}
+    others |= {"lightning.pytorch.cli.LightningCLI", "lightning.fabric.Fabric"}
     found = (program.calls(*others), torchrun_commands(program), rank_starts(program))
     return any(True for each in (*found, _scripts_in_a_loop(program)) for _ in each)
 

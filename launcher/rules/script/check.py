@@ -256,7 +256,8 @@ def check_script(subject: ScriptSubject) -> Iterator[Finding]:
         elif (option := command_line.switch_of(each)) and _is_meant(given_option(subject.job, option)):
             each = _as_information(each, "; this job does not")
         yield each
-    yield from (finding for rule in JOB_RULES for finding in rule(subject))
+    reach = program.analysis(Reachability)
+    yield from (each for rule in JOB_RULES for each in rule(subject) if _is_reached(reach, each))
 
 
 def _is_meant(given: str | None) -> bool:

@@ -7,10 +7,13 @@ vCPUs, 12 for each of its processes.
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from importlib.resources import files
+from pathlib import Path
 
 import pytest
 
+from launcher.session.prepare_plan import JobSource, prepare, read_job
 from tests.rules.job.tuning_job import TUNING
 
 KNOWN = "ml.p4d.24xlarge"
@@ -136,6 +139,37 @@ def test_idle_accelerators_are_a_warning(
     assert (
         severity_of("DIST001", distribution=distribution, resources={"instance_type": instance_type}) == found
     )
+
+
+STARTS_ONE_PER_GPU = """
+import subprocess, sys, torch
+started = []
+for rank in range(torch.cuda.device_count()):
+    started.append(subprocess.Popen([sys.executable, "worker.py", f"--rank={rank}"]))
+for each in started:
+    each.wait()
+"""
+STARTS_LIGHTNING = """
+import argparse, pytorch_lightning as pl
+trainer = pl.Trainer.from_argparse_args(argparse.Namespace(gpus=8))
+"""
+
+
+@pytest.mark.parametrize(
+    ("text", "codes"),
+    [
+        (STARTS_ONE_PER_GPU, []),
+        (STARTS_LIGHTNING, []),
+        ('import subprocess, sys\nsubprocess.Popen([sys.executable, "tensorboard.py"])\n', ["DIST001"]),
+    ],
+)
+def test_a_script_that_starts_a_process_for_each_gpu_lets_none_idle(
+    write_job: Callable[..., Path], text: str, codes: list[str]
+) -> None:
+    file = write_job(distribution=NONE, resources={"instance_type": "ml.p4d.24xlarge"})
+    (file.parent / "src" / "train.py").write_text(text, "utf-8")
+    found = prepare(read_job(JobSource(file)), session_region="us-west-2").findings
+    assert [each.code for each in found if each.code == "DIST001"] == codes
 
 
 def test_it_says_how_many_stand_idle_and_what_they_cost(judge) -> None:

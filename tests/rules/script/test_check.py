@@ -396,6 +396,25 @@ def test_an_order_of_files_is_a_mistake_where_hosts_may_differ(
     assert [each.severity for each in found if each.code == "DATA002"] == [severity]
 
 
+def test_what_the_entry_never_names_is_no_finding_of_its_job(write_job: Callable[..., Path]) -> None:
+    file = write_job()
+    source = file.parent / "src"
+    (source / "train.py").write_text("from tools import seed\nseed()\n", "utf-8")
+    tools = """
+import torch
+def seed():
+    torch.manual_seed(7)
+def export(model):
+    torch.save(model.state_dict(), "exported.pt")
+"""
+    (source / "tools.py").write_text(tools, "utf-8")
+    found = prepare(read_job(JobSource(file)), session_region="us-west-2").findings
+    assert "CKPT007" not in {each.code for each in found}
+    (source / "train.py").write_text("from tools import export\nexport(None)\n", "utf-8")
+    found = prepare(read_job(JobSource(file)), session_region="us-west-2").findings
+    assert "CKPT007" in {each.code for each in found}
+
+
 # What a job gives an option, in place of its default.
 
 CACHED = """

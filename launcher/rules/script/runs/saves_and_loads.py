@@ -44,6 +44,7 @@ from launcher.rules.script.starts.job_run import JobRun, failing_tests, may_run
 from launcher.rules.script.states.kept_folders import (
     OUTPUT_FOLDER,
     is_deleted,
+    is_removed_again,
     lost_state,
     movers,
 )
@@ -170,6 +171,8 @@ def states_are_saved_where_they_are_kept(runs: RankRuns) -> Iterator[Finding]:
     others = 0
     for run in runs.runs:
         for event, path in _saves(run, _PLACES):
+            if is_removed_again(event.node):
+                continue
             if path is not None and _is_lost(path, kept) and not _is_of_data(runs, event):
                 first.setdefault(event.node, (run, event, path))
             else:

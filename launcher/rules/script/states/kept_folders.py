@@ -401,7 +401,11 @@ def saves_go_where_they_are_kept(subject: ScriptSubject) -> Iterator[Finding]:
     """
     program, planned = subject.program, subject.plan.checkpoints
     kept = () if planned is None else (planned.local_path,)
-    saves = [each for each in state_saves(program) if not is_a_cache(program, each[0])]
+    saves = [
+        (call, path)
+        for call, path in state_saves(program)
+        if not (is_a_cache(program, call) or is_removed_again(call))
+    ]
     if given_option(subject.job, "default_root_dir") is not None:  # Lightning's parser reads it.
         saves = [each for each in saves if getattr(each[1], "value", None) != LIGHTNING_LOGS]
     lost = [each for each in saves if _is_lost(subject, each[1], kept)]
@@ -430,6 +434,16 @@ def saves_go_where_they_are_kept(subject: ScriptSubject) -> Iterator[Finding]:
         place, *further = places[key]
         related += [related_at(each, "saved to the same folder here") for each in further]
         yield lost_state(subject, place, ast.unparse(path), severity, related)
+
+
+def is_removed_again(save: ast.Call) -> bool:
+    """Whether the function that saves a file deletes it further down, as one that asks for its size."""
+    names = ("remove", "unlink", "rmtree")
+    removing = (call for name in names for call in file_of(save).calls_of.get(name, ()))
+    behind = (each for each in removing if each.lineno > save.lineno)
+    beside = [each for each in behind if scope_of(each).function is scope_of(save).function]
+    given = {ast.dump(each) for each in (*save.args, *(each.value for each in save.keywords))}
+    return any(ast.dump(part) in given for call in beside for part in ast.walk(call))
 
 
 def lost_state(
