@@ -270,7 +270,10 @@ def _filled(
     found: dict[str, object] = dict(made.attributes) if isinstance(made, Object) else {}
     if entries is None:
         texts = options_in_words(run.words)
-        entries = {name: like_default(found.get(name, ""), text) for name, text in texts.items()}
+        entries = {
+            name: like_default(found[name], text) if name in found else _as_written(text)
+            for name, text in texts.items()
+        }
     found |= {name: each for name, each in entries.items() if name in found or base}
     if isinstance(made, Object):
         made.attributes |= found
@@ -278,6 +281,19 @@ def _filled(
         of_library = run.call(Symbol(base), [], found, event.node)
         return made if isinstance(made, Object) else of_library
     return made
+
+
+_TRUTHS = {"": True, "true": True, "false": False}
+"""What options of a library's class say of truths: `--do_train`, `--fp16 True`."""
+
+
+def _as_written(text: str) -> object:
+    """What a text of the command line is for an option of which nobody knows the type."""
+    with suppress(ValueError):
+        return int(text)
+    with suppress(ValueError):
+        return float(text)
+    return _TRUTHS.get(text.lower(), text)
 
 
 def like_default(default: object, text: str) -> object:

@@ -5,10 +5,10 @@ SageMaker, by framework and full version: what all versions have in common, and 
 it on one kind of processor alone. `brings` are well-known ones that no image needs to have, each with what
 pip installs beside it that not every image has. `first_wheels` are the first versions with a wheel for each
 version of Python, of packages that are hard to build (or whose source builds with it), `wheels_before` older
-ones that have one as well, and `unfit` those that newer torches do not run.
-`repositories` are the packages that well-known addresses hold, and `modules` the names by which a package is
-imported, where they are others than its own. What is not in the table is not known, and no rule may judge by
-it.
+ones that have one as well, and `source_builds` those whose source builds in the image. `unfit` are those that
+newer torches do not run, `repositories` the packages that well-known addresses hold, and `modules` the names
+by which a package is imported, where they are others than its own. What is not in the table is not known, and
+no rule may judge by it.
 """
 
 from __future__ import annotations
@@ -135,6 +135,14 @@ def wheels_before(package: str) -> list[str]:
     """The versions of a package before that one that have a wheel for every Python as well."""
     found: list[str] = _table()["wheels_before"].get(package, [])
     return found
+
+
+def builds_from_source(package: str, version: str) -> bool:
+    """Whether pip is known to build a version of a package that has no wheel, if in minutes."""
+    from packaging.specifiers import SpecifierSet
+
+    known = _table()["source_builds"].get(package)
+    return known is not None and SpecifierSet(known).contains(version)
 
 
 @frozen

@@ -32,6 +32,7 @@ from launcher.rules.job.image_packages import (
     ON_NO_INDEX,
     ImagePackages,
     Unfit,
+    builds_from_source,
     first_wheel,
     image_packages,
     may_be_built,
@@ -528,6 +529,8 @@ def requirements_are_packages(subject: JobSubject) -> Iterator[Finding]:
             said = _said_by(wanted)
             if said.marker is not None:
                 continue
+            if name == "sklearn" and "0.0" in {each.version for each in said.specifier}:
+                continue  # The one version that installs: it only asks for scikit-learn.
             if name in _NO_PACKAGES:
                 meant = _NO_PACKAGES[name]
                 yield _at_line(
@@ -566,7 +569,7 @@ def versions_have_wheels(subject: JobSubject) -> Iterator[Finding]:
     """No versions that are older than the first one with a wheel for the image's Python.
 
     pip would build them on every host, with a Python that their sources do not know, and fail: numpy, scipy
-    and the like need compilers and the tools of their day.
+    and the like need compilers and the tools of their day. Silent of the sources that are known to build.
     """
     job = subject.job
     software = job_image_software(job, subject.facts)
@@ -579,6 +582,9 @@ def versions_have_wheels(subject: JobSubject) -> Iterator[Finding]:
         for wanted in lines if first is not None else ():
             said = _said_by(wanted)
             if said.marker or said.url or _excludes_all(said):
+                continue
+            pinned = [each.version for each in said.specifier if each.operator in ("==", "===")]
+            if any(builds_from_source(name, each) for each in pinned if not each.endswith(".*")):
                 continue
             if _is_older(said, str(first)) and not any(map(said.specifier.contains, wheels_before(name))):
                 yield _at_line(

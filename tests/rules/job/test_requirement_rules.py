@@ -639,8 +639,16 @@ def test_requirements_that_are_left_out_for_jobs_are_meant_to_be(judge, src: Pat
         ("opencv-python==4.5.1.48", True),
         ("opencv-python==3.4.18.65", False),
         ("opencv-python==4.8.0.74", False),
+        ("sentencepiece==0.1.95", True),
+        ("sentencepiece==0.1.99", False),
+        ("PyYAML==5.4.1", True),
+        ("PyYAML==5.3", False),
+        ("numpy==1.26.0", True),
+        ("numpy==1.26.4", False),
+        ("sklearn==0.0", False),
+        ("sklearn", True),
     ],
 )
-def test_an_old_version_with_a_wheel_for_every_python_is_fine(found, line: str, refused: bool) -> None:
+def test_an_old_version_with_a_wheel_or_a_source_that_builds_is_fine(found, line: str, refused: bool) -> None:
     framework = {"name": "pytorch", "version": "2.10.0", "python": "py313"}
     assert bool(found(f"{line}\n", framework=framework)) is refused

@@ -34,6 +34,7 @@ from launcher.rules.script.runs.rank_runs import (
     TRAINING,
     RankRuns,
     command_of,
+    copied_into,
     is_come_to_later,
     settings_of,
 )
@@ -417,6 +418,8 @@ def _shown(path: str) -> str:
 def _may_bring_files(event: CallMade) -> bool:
     if _COMMANDS.match(event.name):
         command = command_of(event)
+        if copied_into(event) is not None:
+            return False
         return command is None or bool(_BRINGING.search(command) and not OF_CHECKOUT.match(command))
     last = event.name.rpartition(".")[2] or last_name(event.node.func) or ""
     is_open = not event.name and _MAKING.search(last)
@@ -432,7 +435,8 @@ def _paths_touched(event: CallMade) -> Iterator[str]:
     """The paths that a call writes or asks for, or may."""
     if (_is_read(event) and not event.is_tried) or _OF_TEXTS.fullmatch(event.name):
         return
-    for each in (*event.args, *event.keywords.values()):
+    copied = copied_into(event) if _COMMANDS.match(event.name) else None
+    for each in (*event.args, *event.keywords.values()) if copied is None else (copied,):
         path = None if isinstance(each, OpenedFile) else text_of_path(each)
         if path is not None:
             known = known_beginning(path)

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from launcher.cluster.instances import instance_facts
 from launcher.failure_modes.model import Related
-from launcher.program.execution.objects import CallMade, RankWorld, text_of
+from launcher.program.execution.objects import CallMade, RankWorld, is_known, text_of
 from launcher.program.execution.ranks import (
     RankRun,
     removal_of,
@@ -70,7 +70,7 @@ _LIBRARIES = (
     ),
 )
 """The libraries that make groups, choose devices, and save and load, without a call that is seen."""
-_LOADING_WHEN_ASKED = ("accelerate.", "lightning.")
+_LOADING_WHEN_ASKED = ("accelerate.", "lightning.", "transformers.", "trl.")
 """Those of them that load where the program says so."""
 _ENDINGS = ("Trainer", "Engine", "Runner", "Fabric", "Learner", "Accelerator", "State")
 _BEGINNINGS = ("init", "launch", "setup")
@@ -130,6 +130,16 @@ def command_of(event: CallMade) -> str | None:
 def words_of_command(event: CallMade) -> str:
     """The same as far as it is known, with open parts in it."""
     return " ".join(map(text_of, _words(event)))
+
+
+_COPYING = re.compile(r"(?:cp|mv) [^;&|<>$*]{1,400} ([^\s;&|<>$*]{1,200})$")
+"""A shell's command that copies or moves, and where to."""
+
+
+def copied_into(event: CallMade) -> str | None:
+    """The path to which a command copies or moves what it is given; None of others, and where it is open."""
+    found = _COPYING.match(words_of_command(event))
+    return found[1] if found and is_known(found[1]) else None
 
 
 def _words(event: CallMade) -> list[Any]:

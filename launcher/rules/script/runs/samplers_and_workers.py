@@ -12,6 +12,7 @@ from launcher.failure_modes import data
 from launcher.failure_modes.model import Finding, Severity, Stage
 from launcher.failure_modes.registry import finds
 from launcher.program.execution.objects import SCALARS, CallMade, Object, Symbol
+from launcher.program.execution.ranks import RankRun
 from launcher.program.execution.written_trees import place_of
 from launcher.program.index import ancestors, last_name
 from launcher.rules.script.data.workers.worker_resources import too_many_workers
@@ -40,13 +41,25 @@ def loaders_leave_cpus_to_others(runs: RankRuns) -> Iterator[Finding]:
     facts = instance_facts(runs.subject.job.resources.instance_type)
     if facts is None or runs.first is None or not runs.trains:
         return
-    cpus = max(1, facts.vcpus // runs.processes)
+    processes = max(runs.processes, _processes_of_lightning(runs.first, facts.accelerators))
+    cpus = max(1, facts.vcpus // processes)
     for event in runs.first.calls(LOADER):
         workers = event.argument("num_workers", 5)
         if isinstance(workers, int) and workers > cpus and event.is_sure:
             related = settings_of(runs.first, [event.node])
-            yield too_many_workers(event.node, workers, runs.processes, facts, related)
+            yield too_many_workers(event.node, workers, processes, facts, related)
             return
+
+
+def _processes_of_lightning(run: RankRun, accelerators: int) -> int:
+    """The processes that Lightning's trainer starts on a host: one for each device that it is to use."""
+    for event in run.calls("lightning.pytorch.Trainer"):
+        for asked in (event.argument("devices"), event.argument("gpus")):
+            if isinstance(asked, int) and asked > 0:
+                return int(asked)
+            if asked in (-1, "-1", "auto"):
+                return accelerators
+    return 1
 
 
 @finds(Stage.SCRIPT, data.SET_EPOCH_NEVER_CALLED)

@@ -34,6 +34,7 @@ from launcher.rules.script.findings import finding_at, related_at
 from launcher.rules.script.runs.rank_runs import (
     TRAINING,
     RankRuns,
+    copied_into,
     is_asked_of_ranks,
     loops_around,
     settings_of,
@@ -231,8 +232,11 @@ def _calls_from_elsewhere(save: CallMade) -> list[ast.Call]:
 def _moves_to_lost_folder(runs: RankRuns, call: ast.Call, kept: tuple[str, ...]) -> bool:
     """Whether a call only copies or moves files to a folder that is deleted with the host as well."""
     events = [each for run in runs.runs for each in run.events if each.node is call]
-    into = [text_of_path(each.argument("dst", 1)) for each in events if _COPIERS.fullmatch(each.name)]
-    return len(into) == len(events) > 0 and all(each is not None and _is_lost(each, kept) for each in into)
+    into = [
+        text_of_path(each.argument("dst", 1)) if _COPIERS.fullmatch(each.name) else copied_into(each)
+        for each in events
+    ]
+    return len(into) > 0 and all(each is not None and _is_lost(each, kept) for each in into)
 
 
 def names_of_folder(runs: RankRuns, run: RankRun, call: ast.Call, path: str) -> list[Related]:
@@ -368,7 +372,8 @@ def _before_the_end(run: RankRun) -> list[CallMade]:
 
 def _trainings(run: RankRun) -> list[CallMade]:
     """The steps of a training, and what trains for the program."""
-    return [each for each in run.calls(*TRAINING) if loops_around(each) or each.name.endswith(".fit")]
+    by_trainers = (".fit", "Trainer().train")
+    return [each for each in run.calls(*TRAINING) if loops_around(each) or each.name.endswith(by_trainers)]
 
 
 def _reads_of_other_files(runs: RankRuns, loads: list[CallMade]) -> list[CallMade]:
@@ -452,6 +457,10 @@ def _is_passed_on(event: CallMade, loads: list[CallMade]) -> bool:
 def _is_asked_to_resume(event: CallMade) -> bool:
     """Whether a call says from where to go on."""
     asked = [each for name, each in event.keywords.items() if ASKED_OF_TRAINERS.fullmatch(name)]
+    if event.name.endswith("Trainer().train"):
+        asked += event.args[:1]
+        if not asked and any(each.arg is None for each in event.node.keywords):
+            return True  # Nobody sees what stands in a table.
     return any(truth_of(each) is not False for each in asked) and not event.name.startswith(_ASKED_FOR_OTHERS)
 
 
