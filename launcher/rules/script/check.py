@@ -61,8 +61,8 @@ from launcher.rules.script.runs.collective_order import ORDER_RUN_RULES
 from launcher.rules.script.runs.early_ends import ENDING_RUN_RULES
 from launcher.rules.script.runs.file_reads import FILE_RUN_RULES
 from launcher.rules.script.runs.meetings import MEETING_RUN_RULES
-from launcher.rules.script.runs.micro_batches import gradients_are_sent_once_a_step
 from launcher.rules.script.runs.rank_runs import RankRuns
+from launcher.rules.script.runs.reduced_gradients import GRADIENT_RUN_RULES
 from launcher.rules.script.runs.refused_checkpoints import REFUSED_RUN_RULES
 from launcher.rules.script.runs.samplers_and_workers import LOADER, LOADER_RUN_RULES, classes_of_dataset
 from launcher.rules.script.runs.saves_and_loads import STATE_RUN_RULES
@@ -181,7 +181,7 @@ RUN_RULES: tuple[Callable[[RankRuns], Iterator[Finding]], ...] = (
     *LOADER_RUN_RULES,
     *SHARED_FILE_RUN_RULES,
     *FILE_RUN_RULES,
-    gradients_are_sent_once_a_step,
+    *GRADIENT_RUN_RULES,
 )
 """The rules on what the ranks of a job do; what another rule has found of a mode is not said again."""
 

@@ -24,6 +24,8 @@ from launcher.program.execution.objects import (
     Object,
     Raised,
     Symbol,
+    is_known,
+    truth_of,
 )
 from launcher.program.execution.ranks import removal_of
 from launcher.program.execution.written_trees import place_of
@@ -356,6 +358,138 @@ def views_are_of_tensors_in_one_piece(runs: RankRuns) -> Iterator[Finding]:
             return
 
 
+_SHUFFLING = {
+    "torch.utils.data.DataLoader": ("shuffle", 2, False),
+    "torch.utils.data.RandomSampler": (None, None, True),
+    "torch.utils.data.DistributedSampler": ("shuffle", 3, True),
+    "torch.utils.data.random_split": (None, None, True),
+}
+"""What draws an order with a generator of the CPU's unless it is given one: by which argument, its place, and
+its default. Source: torch 2.10, utils/data."""
+_DEFAULT_DEVICES = ("torch.set_default_tensor_type", "torch.set_default_device")
+_OWN_GENERATOR_SINCE = "1.9"
+
+
+@finds(Stage.SCRIPT, training_script.SCRIPT_RAISED)
+def generators_are_of_the_default_device(runs: RankRuns) -> Iterator[Finding]:
+    """A loader that shuffles while new tensors are made on the GPU.
+
+    torch.randperm makes its numbers there and is given a generator of the CPU: a RuntimeError ends every rank
+    at the first batch. Silent where the loader is given a generator, and where the default is changed back.
+
+    Bad: `torch.set_default_tensor_type("torch.cuda.FloatTensor")`, then `DataLoader(data, shuffle=True)`.
+    Good: the same with `generator=torch.Generator("cuda")`. Source: torch 2.10, utils/data/sampler.py.
+    """
+    version = runs.packages.has_since("torch", _OWN_GENERATOR_SINCE)
+    if version is None or runs.first is None:
+        return
+    defaults = list(runs.first.calls(*_DEFAULT_DEVICES))
+    if not defaults or not all(each.is_sure and not each.is_tried and _is_of_gpu(each) for each in defaults):
+        return
+    for event in runs.first.calls(*_SHUFFLING):
+        name, place, shuffles = _SHUFFLING[event.name]
+        asked = None if name is None else event.argument(name, place)
+        shuffles = shuffles if asked is None else truth_of(asked) is True
+        if shuffles and event.is_sure and not event.is_tried and _is_of_cpu(_generator_of(event)):
+            yield finding_at(
+                training_script.SCRIPT_RAISED,
+                event.node,
+                "new tensors are made on the GPU, and the order is drawn here by a generator of the CPU: "
+                f"torch {version} raises a RuntimeError, and every rank ends here",
+                remedy='Give it `generator=torch.Generator("cuda")`, or leave the default where it is.',
+                related=[related_at(defaults[0].node, "the default is set here")],
+            )
+            return
+
+
+def _generator_of(event: CallMade) -> object:
+    return event.argument("generator", 2 if event.name.endswith("random_split") else None)
+
+
+def _is_of_cpu(generator: object) -> bool:
+    """Whether a generator is one of the CPU's: none is given, or one that is made for no other device."""
+    if generator is None:
+        return True
+    made = generator.made_by if isinstance(generator, Symbol) else None
+    while made is not None and isinstance(made.owner, Symbol) and made.owner.made_by is not None:
+        made = made.owner.made_by
+    return made is not None and made.name == "torch.Generator" and made.argument("device", 0) in (None, "cpu")
+
+
+def _is_of_gpu(setting: CallMade) -> bool:
+    """Whether a call makes the GPU the device of new tensors."""
+    given = setting.argument("device" if setting.name.endswith("device") else "t", 0)
+    if isinstance(given, Symbol) and given.made_by is not None and given.name == "torch.device()":
+        given = given.made_by.argument("device", 0)
+    named = given.name if isinstance(given, Symbol) else given
+    return isinstance(named, str) and re.match(r"(torch\.)?cuda\b", named) is not None
+
+
+_MAKING_ARRAYS = {"numpy.array": "object", "numpy.asarray": "a", "numpy.stack": "arrays"}
+_CHOOSING = re.compile(
+    r"numpy\.random\.((default_rng|RandomState|Generator)\(\)\.)?(?P<what>choice|permutation|permuted)"
+)
+"""What makes an array of what it is given: the name of the argument; of what chooses, it is `a` or `x`."""
+_RAGGED_SINCE = "1.24"
+
+
+@finds(Stage.SCRIPT, training_script.SCRIPT_RAISED)
+def arrays_have_equal_rows(runs: RankRuns) -> Iterator[Finding]:
+    """An array of rows of several lengths, or of rows and single values, as old augmentations choose of such.
+
+    numpy raises a ValueError where the call is come to. Silent with `dtype=object`, and where the rows are
+    not written out.
+
+    Bad: `numpy.random.choice((None, (0.1, None), (0.3, 0.7)))`. Good: `random.choice(...)` of Python's own.
+    Source: the release notes of numpy 1.24.
+    """
+    version = runs.packages.has_since("numpy", _RAGGED_SINCE)
+    if version is None or runs.first is None:
+        return
+    for event in (*runs.first.events, *runs.first.sampling):
+        rows = _rows_given(event)
+        if not event.is_tried and _is_ragged(rows):
+            yield finding_at(
+                training_script.SCRIPT_RAISED,
+                event.node,
+                f"the rows of this array are of several lengths: numpy {version} raises a ValueError (since "
+                f"{_RAGGED_SINCE}), and a rank that comes here ends",
+                severity=None if event.is_sure else Severity.WARNING,
+                remedy="Choose by Python's own `random`, or give `dtype=object`.",
+            )
+            return
+
+
+def _rows_given(event: CallMade) -> object:
+    """What a call makes an array of; None of other calls, and where it says of which type."""
+    chosen = _CHOOSING.fullmatch(event.name)
+    if chosen is not None:
+        return event.argument("a" if chosen["what"] == "choice" else "x", 0)
+    if event.name not in _MAKING_ARRAYS or _makes_objects(event):
+        return None
+    return event.argument(_MAKING_ARRAYS[event.name], 0)
+
+
+def _makes_objects(event: CallMade) -> bool:
+    """Whether an array is told to be of objects, or of what nobody knows."""
+    kind = event.argument("dtype", 1)
+    name = getattr(kind, "name", kind)
+    return kind is not None and (not isinstance(name, str) or name in ("", "O") or "object" in name)
+
+
+def _is_ragged(rows: object) -> bool:
+    """Whether rows that are known have several lengths, or stand beside single values."""
+    if not isinstance(rows, list | tuple) or not all(map(_is_plain, rows)):
+        return False
+    return len({len(each) if isinstance(each, list | tuple) else None for each in rows}) > 1
+
+
+def _is_plain(value: object) -> bool:
+    if isinstance(value, list | tuple):
+        return all(map(_is_plain, value))
+    return value is None or (isinstance(value, int | float | str) and is_known(value))
+
+
 def _rows_of(part: object) -> int | None:
     """How many rows a part of a tensor has that `topk` made, None where nobody can tell."""
     ends = part.attributes.get(SLICED) if isinstance(part, Symbol) else None
@@ -566,6 +700,8 @@ ENDING_RUN_RULES = (
     sizes_can_be_divided,
     optional_modules_are_there,
     views_are_of_tensors_in_one_piece,
+    generators_are_of_the_default_device,
+    arrays_have_equal_rows,
     variables_are_set,
     commands_find_what_they_need,
     extensions_ask_for_new_standard,

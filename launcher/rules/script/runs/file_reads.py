@@ -122,7 +122,7 @@ def files_are_there(runs: RankRuns) -> Iterator[Finding]:
     events = [each for run in runs.runs for each in (*run.events, *run.sampling)]
     if first is None or any(map(_may_bring_files, events)):
         return
-    touched = {path for run in runs.runs for each in run.events for path in _paths_touched(each)}
+    touched = _TouchedPaths(each for run in runs.runs for each in run.events)
     reported: set[object] = set()
     for event in (*first.events, *first.sampling):
         if not _is_read(event) or not event.is_sure or event.is_tried:
@@ -136,7 +136,7 @@ def files_are_there(runs: RankRuns) -> Iterator[Finding]:
         folder = there and posixpath.dirname(there)
         if there is None or not reported.isdisjoint((there, event.node, folder)) or _is_there(runs, there):
             continue
-        if any(is_in(each, there) or is_in(there, each) for each in touched):
+        if touched.may_have(there):
             continue
         reported |= {there, event.node, folder} - {CODE_FOLDER}
         channels = ", ".join(f"/opt/ml/input/data/{each}" for each in sorted(runs.subject.job.inputs))
@@ -172,8 +172,7 @@ def files_that_are_required_are_there(runs: RankRuns) -> Iterator[Finding]:
     events = [each for run in runs.runs for each in (*run.events, *run.sampling)]
     if first is None or any(map(_may_bring_files, events)):
         return
-    others = [each for run in runs.runs for each in run.events if each.name not in _ASKING]
-    touched = {path for each in others for path in _paths_touched(each)}
+    touched = _TouchedPaths(each for run in runs.runs for each in run.events if each.name not in _ASKING)
     for event in first.calls(*_ASKING):
         end = _end_without(event.node)
         path = text_of_path(event.argument("path", 0))
@@ -182,7 +181,7 @@ def files_that_are_required_are_there(runs: RankRuns) -> Iterator[Finding]:
         there = _needed_path(path, event.folder)
         if there is None or _is_there(runs, there):
             continue
-        if any(is_in(each, there) or is_in(there, each) for each in touched):
+        if touched.may_have(there):
             continue
         yield finding_at(
             training_script.SCRIPT_RAISED,
@@ -429,6 +428,22 @@ def _may_bring_files(event: CallMade) -> bool:
 def _is_read(event: CallMade) -> bool:
     """Whether a call reads a file or folder, and raises where it is not there."""
     return str(event.args[1]).startswith("r") if event.name == "builtins.open" else event.name in _READERS
+
+
+class _TouchedPaths:
+    """The paths that calls write, make or ask for, or may."""
+
+    def __init__(self, events: Iterable[CallMade]) -> None:
+        self._written, self._made = set[str](), set[str]()
+        for each in events:
+            # To make a folder brings no file that is read below it.
+            (self._made if each.name in MAKERS else self._written).update(_paths_touched(each))
+
+    def may_have(self, path: str) -> bool:
+        """Whether a file may be there, or a folder, by what was done with it or around it."""
+        return any(is_in(each, path) or is_in(path, each) for each in self._written) or any(
+            is_in(each, path) for each in self._made
+        )
 
 
 def _paths_touched(event: CallMade) -> Iterator[str]:

@@ -105,7 +105,7 @@ def _begins_loaders_anew(runs: RankRuns) -> bool:
 
 @finds(Stage.SCRIPT, data.NO_DISTRIBUTED_SAMPLER)
 def loaders_deal_ranks_their_part(runs: RankRuns) -> Iterator[Finding]:
-    """A loader that shuffles one dataset of all ranks and is given no sampler in this job.
+    """A loader that shuffles one dataset of all ranks, and no sampler that deals them its parts in this job.
 
     Every rank then trains on the whole of it. Silent where a library has a part in it, where the datasets of
     two ranks are not alike or nobody knows what they are, and where a class of the program's own asks for
@@ -120,22 +120,35 @@ def loaders_deal_ranks_their_part(runs: RankRuns) -> Iterator[Finding]:
     theirs = {each.node: each for each in neighbour.calls(LOADER)}
     for event in first.calls(LOADER):
         other = theirs.get(event.node)
-        given = [event.argument(*each) for each in (("sampler", 3), ("batch_sampler", 4))]
-        if other is None or not event.is_sure or given != [None, None]:
+        sampler, batches = (event.argument(*each) for each in (("sampler", 3), ("batch_sampler", 4)))
+        drawn = sampler.made_by if isinstance(sampler, Symbol) else None
+        is_of_all = drawn is not None and drawn.name == _OF_ALL and drawn.is_sure
+        if other is None or not event.is_sure or batches is not None or not (sampler is None or is_of_all):
             continue
-        if event.argument("shuffle", 2) is not True or not _is_one_dataset(event, other):
+        if not (is_of_all or event.argument("shuffle", 2) is True) or not _is_one_dataset(event, other):
+            continue
+        if _is_cut_by_rank(event):
             continue
         trained = next((each for each in first.calls(*TRAINING) if loops_around(each)), None)
         yield finding_at(
             data.NO_DISTRIBUTED_SAMPLER,
             event.node,
-            f"no sampler in this job: each of the {runs.world_size} ranks trains on the whole dataset",
+            f"no sampler deals parts in this job: each of the {runs.world_size} ranks trains on all of it",
             severity=None if first.group is not None else Severity.WARNING,
             related=[] if trained is None else [related_at(trained.node, "trained here")],
         )
         return
 
 
+def _is_cut_by_rank(loader: CallMade) -> bool:
+    """Whether the class that makes a loader gives each rank its part of the batches as it goes over them."""
+    around = (each for each in ancestors(loader.node) if isinstance(each, ast.ClassDef))
+    methods = (each for one in around for each in one.body if isinstance(each, ast.FunctionDef))
+    return any(each.name == "__iter__" and _OF_RANKS.search(ast.unparse(each)) for each in methods)
+
+
+_OF_ALL = "torch.utils.data.RandomSampler"
+"""What draws from the whole dataset, on whichever rank."""
 _DRAWS = re.compile(r"(?P<by>numpy\.random|random)\.(shuffle|choices?|permutation|sample)|torch\.randperm")
 """What puts into an order, or chooses, by a generator that each process has of its own."""
 _SEEDS_OF_ALL = ("seed_everything", "set_seed", "manual_seed_all", "seed_all")
@@ -225,7 +238,23 @@ def _is_whole(dataset: Any) -> bool:
     if made is not None and dataset.name.startswith(_OF_DATASETS):
         others = (*made.args[1:], *made.keywords.values())
         return bool(made.args) and _is_whole(made.args[0]) and not any(map(_is_open, others))
+    if made is not None and dataset.name == "torch.utils.data.TensorDataset()":
+        return bool(made.args) and all(map(_is_made_of_what_is_known, made.args))
     return dataset.name.startswith(_DATASETS)
+
+
+def _is_made_of_what_is_known(value: Any, depth: int = 6) -> bool:
+    """Whether a tensor is made by torch or numpy alone, of what is known."""
+    if not isinstance(value, Symbol):
+        return isinstance(value, SCALARS) or (
+            isinstance(value, list | tuple) and all(_is_made_of_what_is_known(each, depth) for each in value)
+        )
+    made = value.made_by
+    if made is None or not depth or not value.name.startswith(("torch.", "numpy.")):
+        return False
+    owners = [each for each in (made.owner,) if getattr(each, "made_by", None) is not None]
+    parts = (*made.args, *made.keywords.values(), *owners)
+    return all(_is_made_of_what_is_known(each, depth - 1) for each in parts)
 
 
 def _is_open(value: Any) -> bool:
@@ -244,6 +273,8 @@ def _shown(value: Any, depth: int = 4) -> object:
         return value.name, tuple(_shown(each, depth - 1) for each in args)
     if isinstance(value, list | tuple):
         return tuple(_shown(each, depth - 1) for each in value) if depth else ()
+    if isinstance(value, range):
+        return value.start, value.stop, value.step
     return value if isinstance(value, SCALARS) else type(value)
 
 

@@ -46,7 +46,7 @@ REDUCING = re.compile(
 )
 """In the names of what may reduce gradients, or of what shares a model otherwise: one of these, and nothing
 is said."""
-_HARMLESS = re.compile(
+HARMLESS = re.compile(
     r"DistributedSampler|set_epoch|synchronize|is_distributed|zero_grad|zero_|zeros|zeros_like|"
     r"no_grad|requires_grad_|enable_grad|set_grad_enabled|clip_grad_norm_|clip_grad_value_|"
     r"GradScaler|setup_logging|convert_sync_batchnorm|SyncBatchNorm|setdefault"
@@ -192,16 +192,29 @@ def _is_inside_ddp(program: Program, node: ast.expr) -> bool:
 def _may_reduce(program: Program) -> bool:
     if program.analysis(reduces_by_hand) or any(True for _ in program.calls(*_OTHER_WRAPPERS)):
         return True
+    if not any(True for _ in program.calls(DDP)) and _is_wrapper_handed_on(program):
+        return True
     for file in program.files:
         if file.stars:
             return True
         for name, calls in file.calls_of.items():
             lowered = name.lower()
-            if _HARMLESS.fullmatch(name):
+            if HARMLESS.fullmatch(name):
                 continue
             if REDUCING.search(lowered) and not all(_is_of_torch(program, each) for each in calls):
                 return True
     return False
+
+
+def _is_wrapper_handed_on(program: Program) -> bool:
+    """Whether something gets DDP as an argument, as `functools.partial(DDP, device_ids=[0])` does."""
+    return any(
+        isinstance(each, ast.Name | ast.Attribute) and program.qualified(each) == DDP
+        for file in program.files
+        for call in file.calls
+        if last_name(call.func) not in ("isinstance", "issubclass")
+        for each in call.args
+    )
 
 
 _OTHER_WRAPPERS = library_names("model_wrappers") - {DDP}
