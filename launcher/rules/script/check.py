@@ -147,6 +147,9 @@ SINGLE_PROCESS_RULES = (
 SEVERAL_HOSTS_CODES = frozenset({"DIST006", "DIST007", "NCCL009"})
 """What goes wrong on several hosts, or beside a second job: informational in a test, which runs on one."""
 
+_OF_SEVERAL_HOSTS = (writers.ON_EVERY_HOST, f"{IN_A_HOSTS_ORDER}, and", processes.NONE_ON_A_SECOND_HOST)
+"""The words of findings that hold on several hosts: informational in a job of one."""
+
 SEVERAL_RANKS_CODES = frozenset(
     {
         *("DATA001", "DATA003", "DATA004", "DATA008", "DATA009", "CKPT003", "CKPT008"),
@@ -247,9 +250,7 @@ def check_script(subject: ScriptSubject) -> Iterator[Finding]:
             each = _as_information(each, _NOT_COME_TO)
         elif on_one_host and each.code == distribution.LOCAL_RANK_AS_RANK.code:
             each = _as_information(each, "; this job has one host, where both ranks are the same")
-        elif on_one_host and (
-            each.message.startswith(writers.ON_EVERY_HOST) or f"{IN_A_HOSTS_ORDER}, and" in each.message
-        ):
+        elif on_one_host and any(words in each.message for words in _OF_SEVERAL_HOSTS):
             each = _as_information(each, "; this job has one host")
         elif is_alone and each.code in SEVERAL_RANKS_CODES:
             each = _as_information(each, "; this job is one process")

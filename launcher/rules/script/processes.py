@@ -83,6 +83,9 @@ _KNOWS_THE_HOST = ("device_count", "nnodes", "num_nodes", "node_rank", "local")
 """Names in a test after which the global rank may be right as an index: one host alone."""
 
 
+NONE_ON_A_SECOND_HOST = "the second host has no device of that number"
+
+
 @finds(Stage.SCRIPT, distribution.HARD_CODED_TOPOLOGY)
 def device_is_not_the_global_rank(program: Program) -> Iterator[Finding]:
     """The rank among all processes taken as the index of a device.
@@ -107,8 +110,8 @@ def device_is_not_the_global_rank(program: Program) -> Iterator[Finding]:
         yield finding_at(
             distribution.HARD_CODED_TOPOLOGY,
             node,
-            f"the global rank ({file_of(index).source(index)}) is taken as the index of a device: the second "
-            "host has no device of that number",
+            f"the global rank ({file_of(index).source(index)}) is taken as the index of a device: "
+            f"{NONE_ON_A_SECOND_HOST}",
             remedy='Take int(os.environ["LOCAL_RANK"]), the rank on the host, as the index.',
         )
 
