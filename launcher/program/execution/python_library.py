@@ -592,6 +592,7 @@ PYTHON_MODELS: dict[str, Model] = {
     "ast.literal_eval": _evaluated_literal,
     **dict.fromkeys(("json.loads", "json.load"), _document_read),
     **dict.fromkeys(("yaml.safe_load", "yaml.load", "yaml.full_load"), _document_read),
+    **dict.fromkeys(("ruamel_yaml.load", "ruamel.yaml.load", "ruamel_yaml.safe_load"), _document_read),
     "functools.partial": _partial,
     "functools.reduce": _reduced,
     "collections.defaultdict": _defaulting,

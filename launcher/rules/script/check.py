@@ -22,7 +22,7 @@ from launcher.failure_modes.model import Finding, Location, Severity, Stage
 from launcher.failure_modes.registry import REGISTRY, finds
 from launcher.frozen import frozen
 from launcher.program.execution.written_trees import place_of
-from launcher.program.index import Unread, file_of
+from launcher.program.index import Unread, ancestors, class_of, file_of
 from launcher.program.objects.nodes import nodes_within
 from launcher.program.program import Program
 from launcher.program.ranks.reachability import Known, Reachability, never_runs
@@ -315,8 +315,19 @@ def _is_kept_from(runs: RankRuns, finding: Finding) -> bool:
     if not calls or not runs.runs:
         return False
     events = (each for run in runs.runs for each in (*run.events, *run.sampling))
-    is_made = any(each.node.lineno == place.line and file_of(place_of(each.node)) is file for each in events)
-    return not is_made and all(failing_tests(runs.program, run.truths.get, calls[0]) for run in runs.runs)
+    made = {each.node for each in events}
+    if any(each.lineno == place.line and file_of(place_of(each)) is file for each in made):
+        return False
+    ways = [calls[0]]
+    # A constructor is come to where its class is called.
+    owners = [class_of(each) for each in ancestors(calls[0]) if getattr(each, "name", "") == "__init__"]
+    if owners and owners[0] is not None:
+        ways = [call for each in runs.program.files for call in each.calls_of.get(owners[0].name, ())]
+    return bool(ways) and all(
+        way not in made and failing_tests(runs.program, run.truths.get, way)
+        for run in runs.runs
+        for way in ways
+    )
 
 
 def _is_loaded(runs: RankRuns, finding: Finding) -> bool:

@@ -56,6 +56,7 @@ _TEXTS = {
 """What reads a document that may be written in the program, and which argument that is."""
 _LOADERS = (
     *("yaml.safe_load", "yaml.load", "yaml.full_load", "json.load", "omegaconf.OmegaConf.load"),
+    *("ruamel_yaml.load", "ruamel_yaml.safe_load", "ruamel.yaml.load"),
     *("tomllib.load", "tomli.load", "toml.load", "configparser.ConfigParser", "configparser.RawConfigParser"),
 )
 _ROOT = re.compile(

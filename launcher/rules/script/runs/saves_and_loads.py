@@ -457,6 +457,8 @@ def _is_passed_on(event: CallMade, loads: list[CallMade]) -> bool:
 def _is_asked_to_resume(event: CallMade) -> bool:
     """Whether a call says from where to go on."""
     asked = [each for name, each in event.keywords.items() if ASKED_OF_TRAINERS.fullmatch(name)]
+    if event.name == "lightning.pytorch.Trainer().fit":
+        asked += event.args[4:5]
     if event.name.endswith("Trainer().train"):
         asked += event.args[:1]
         if not asked and any(each.arg is None for each in event.node.keywords):

@@ -291,7 +291,9 @@ def _asked(program: Program, call: ast.Call, name: str) -> list[ast.expr]:
             if each.arg is None
             for one in _unpacked(program, each.value, asking)
         ]
-    return asked + (call.args[:1] if name == "train" and _TRAINERS.fullmatch(whole) else [])
+    if _TRAINERS.fullmatch(whole):
+        asked += call.args[:1] if name == "train" else call.args[4:5]
+    return asked
 
 
 def _unpacked(program: Program, table: ast.expr, asking: re.Pattern[str]) -> Iterator[ast.expr]:
