@@ -442,9 +442,9 @@ def failing_tests(
     inner: ast.AST = call
     for outer in ancestors(call):
         body = outer.body if isinstance(outer, ast.If) else [getattr(outer, "body", None)]
-        if isinstance(outer, ast.If | ast.IfExp) and inner is not outer.test:
-            if truth(outer.test) is (inner not in body):
-                return [(call, outer.test)]
+        test = outer.test if isinstance(outer, ast.If | ast.IfExp) else None
+        if test is not None and inner is not test and truth(test) is (inner not in body):
+            return [(call, test)]
         for each in statements_before(outer, inner) if isinstance(inner, ast.stmt) else ():
             if isinstance(each, ast.If) and isinstance(each.body[-1], ast.Return) and truth(each.test):
                 return [(call, each.test)]
