@@ -28,10 +28,7 @@ from launcher.program.index import (
     parameters_of,
     parent_of,
 )
-from launcher.program.process_starts import (
-    rank_starts,
-    ranks_are_started_only_here,
-)
+from launcher.program.process_starts import rank_starts, ranks_are_started_only_here
 from launcher.program.program import Program, joining_calls
 from launcher.program.ranks.reachability import Reachability, surely_runs
 from launcher.program.surroundings.commands import torchrun_commands

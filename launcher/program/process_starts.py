@@ -237,9 +237,7 @@ def _scripts_in_a_loop(program: Program) -> Iterator[ast.Call]:
     """The calls that start one Python script after another and wait for none, as for each GPU:
     `Popen([sys.executable, "train.py", f"--rank={rank}"])`."""
     for call, _ in program.calls("subprocess.Popen"):
-        if "sys.executable" in ast.unparse(call) and any(
-            isinstance(each, ast.For) for each in ancestors(call)
-        ):
+        if "sys.executable" in ast.unparse(call) and overlaps(program, call, ()):
             yield call
 
 

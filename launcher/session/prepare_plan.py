@@ -38,9 +38,7 @@ from launcher.planning.request_view import Request, RequestView
 from launcher.planning.show_plan import find_credentials
 from launcher.planning.training_plan import TrainingPlan
 from launcher.program.index import Unread
-from launcher.program.process_starts import (
-    starts_ranks,
-)
+from launcher.program.process_starts import starts_ranks
 from launcher.program.program import NO_CHANGED_FILES, FileCache, Program, collection_paused, read_program
 from launcher.rules.job.check import check_job, check_source
 from launcher.rules.job.start_scripts import in_shell_script, job_of_start, started_by_words

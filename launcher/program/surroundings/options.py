@@ -23,9 +23,7 @@ from launcher.program.dataflow import (
     text_parts,
 )
 from launcher.program.index import ancestors, default_of, function_of_parameter, last_name, parent_of
-from launcher.program.process_starts import (
-    Valued,
-)
+from launcher.program.process_starts import Valued
 from launcher.program.program import Program
 from launcher.program.ranks.reachability import COMMAND_LINE_RUNNERS, Reachability, never_runs
 from launcher.program.values import (

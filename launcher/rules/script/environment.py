@@ -28,9 +28,7 @@ from launcher.program.process_environment import (
     variables_in,
     variables_of_ranks,
 )
-from launcher.program.process_starts import (
-    process_starts,
-)
+from launcher.program.process_starts import process_starts
 from launcher.program.program import Program
 from launcher.program.ranks.reachability import surely_runs
 from launcher.program.surroundings.options import (

@@ -29,9 +29,7 @@ from launcher.program.index import (
     statement_of,
 )
 from launcher.program.process_environment import changed_variables
-from launcher.program.process_starts import (
-    rank_starts,
-)
+from launcher.program.process_starts import rank_starts
 from launcher.program.program import Program, imports_the_unknown, joining_calls
 from launcher.program.ranks.guards import ends_block
 from launcher.program.ranks.reachability import Reachability, never_runs, surely_runs

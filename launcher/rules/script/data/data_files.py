@@ -17,9 +17,7 @@ from launcher.program.index import (
     parent_of,
     scope_of,
 )
-from launcher.program.process_starts import (
-    is_for_one_host,
-)
+from launcher.program.process_starts import is_for_one_host
 from launcher.program.program import Program
 from launcher.program.ranks.reachability import surely_runs
 from launcher.program.ranks.training_loops import shares_its_result

@@ -22,9 +22,7 @@ from launcher.program.index import (
     parent_of,
     scope_of,
 )
-from launcher.program.process_starts import (
-    process_starts,
-)
+from launcher.program.process_starts import process_starts
 from launcher.program.program import Program, joining_calls
 from launcher.program.ranks.guards import Guards, branches_leaving_before, is_in_body
 from launcher.program.ranks.participants import Participants, is_behind_lock

@@ -26,9 +26,7 @@ from launcher.program.index import (
     statement_of,
 )
 from launcher.program.process_environment import changed_variables
-from launcher.program.process_starts import (
-    count_on_host,
-)
+from launcher.program.process_starts import count_on_host
 from launcher.program.program import Program
 from launcher.program.ranks.reachability import Reachability, never_runs, statements_before
 from launcher.program.surroundings.options import (

@@ -19,9 +19,7 @@ from launcher.program.dataflow import (
 )
 from launcher.program.index import ancestors, ancestors_in_function
 from launcher.program.process_environment import variables_in
-from launcher.program.process_starts import (
-    is_for_one_host,
-)
+from launcher.program.process_starts import is_for_one_host
 from launcher.program.program import Program, joining_calls
 from launcher.program.ranks.reachability import never_runs, surely_runs
 from launcher.program.ranks.training_loops import ends_with_an_error

@@ -11,9 +11,7 @@ from launcher.failure_modes.registry import finds
 from launcher.program.dataflow import argument_of
 from launcher.program.index import BindingKind, file_of
 from launcher.program.process_environment import changed_variables
-from launcher.program.process_starts import (
-    is_for_one_host,
-)
+from launcher.program.process_starts import is_for_one_host
 from launcher.program.program import Program
 from launcher.program.values import (
     INIT_PROCESS_GROUP,

@@ -16,9 +16,7 @@ from launcher.program.index import (
     file_of,
     last_name,
 )
-from launcher.program.process_starts import (
-    is_for_one_host,
-)
+from launcher.program.process_starts import is_for_one_host
 from launcher.program.program import Program, calls_as_given, joining_calls
 from launcher.program.ranks.guards import Guards
 from launcher.program.ranks.participants import OpenParticipants, Participants
