@@ -612,7 +612,7 @@ CONFIGURATION_MODELS: dict[str, Any] = {
         _configuration_loaded,
     ),
     "._cfg_dict": _itself,
-    "omegaconf.OmegaConf.merge": _configurations_merged,
+    **dict.fromkeys(("omegaconf.OmegaConf.merge", "jsonmerge.merge"), _configurations_merged),
     **dict.fromkeys(
         (f"omegaconf.OmegaConf.{each}" for each in ("from_cli", "from_dotlist")), _words_as_configuration
     ),

@@ -58,6 +58,8 @@ class Process(Statements):
         """Where the options are declared that its parsers know, by the names of their values."""
         self.opened: OpenedFile | None = None
         """The file that was opened last to be read."""
+        self.lacks: Callable[[str], bool] = lambda module: False
+        """Which modules nothing brings that the job installs."""
 
     @abstractmethod
     def module(self, name: str) -> Module | None:

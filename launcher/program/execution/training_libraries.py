@@ -24,6 +24,13 @@ _JOINING = (
 """What makes a process one of several, where its launcher tells it so."""
 
 
+_XLA_TESTS = tuple(
+    f"transformers.{room}{name}"
+    for room in ("", "utils.", "utils.import_utils.", "file_utils.", "trainer_utils.")
+    for name in ("is_torch_tpu_available", "is_torch_xla_available")
+)
+
+
 def _joined(run: Process, event: CallMade) -> object:
     run.group = run.group or event
     return NotImplemented
@@ -279,6 +286,8 @@ TRAINING_MODELS: dict[str, Model] = {
     "torch.distributed.is_torchelastic_launched": lambda run, event: run.world.strategy == "torchrun",
     "torch.distributed.is_initialized": lambda run, event: run.group is not None,
     "torch.cuda.is_available": lambda run, event: run.world.devices > 0,
+    **dict.fromkeys(("torch.backends.mps.is_available", "torch.xpu.is_available"), lambda run, event: False),
+    **dict.fromkeys(_XLA_TESTS, lambda run, event: not run.lacks("torch_xla") and NotImplemented),
     "torch.cuda.device_count": lambda run, event: run.world.devices,
     "torch.cuda.current_device": lambda run, event: run.device,
     "torch.cuda.set_device": _set_device,

@@ -70,11 +70,13 @@ def own_modules_are_packed(subject: JobSubject) -> Iterator[Finding]:
     program, source = subject.program, subject.source
     if program is None or source.problems or source.is_packed or import_folders(subject.job) is None:
         return
-    if any(word in file.text for word in ("sys.modules", "__path__", "addsitedir") for file in program.files):
+    imported = {program.entry, *(file for file, _, _ in sure_imports(program))}
+    if any(word in file.text for word in ("sys.modules", "__path__", "addsitedir") for file in imported):
         return
     outside = [_folders_added(source, file) for file in program.files]
     added = [folder for each in outside for folder in each or ()]
     seen, packed = set[str](), {each.name for each in source.files}
+    reasons = set[tuple[str, tuple[str, str]]]()
     for file, node, module in sure_imports(program):
         if module in seen or module.endswith(_MADE_LATER):
             continue
@@ -82,7 +84,8 @@ def own_modules_are_packed(subject: JobSubject) -> Iterator[Finding]:
         why = _why_part_is_missing(subject, program, module, packed)
         if why is None and None not in outside:
             why = _why_module_is_missing(subject, program, module, packed, added)
-        if why is not None:
+        if why is not None and (top := module.partition(".")[0], why) not in reasons:
+            reasons.add((top, why))
             yield training_script.REQUIREMENT_MISSING.finding(
                 Stage.SPEC,
                 f"{posixpath.basename(file.path.as_posix())} imports {module}, which {why[0]}: the "
@@ -101,7 +104,8 @@ def _folders_added(source: SourceTree, file: FileIndex) -> list[Path] | None:
 
 
 _QUIETLY_THERE = re.compile(
-    r"torch\w*|functorch|triton|numpy|scipy|pandas|sklearn|PIL|cv2|ya?ml|requests|tqdm|boto\w+|s3\w+|fsspec"
+    r"torch\w*|functorch|triton|numpy|scipy|pandas|sklearn|PIL|cv2|ya?ml|requests|tqdm|boto\w+|s3fs|s3transfer|s3torch\w+"
+    r"|fsspec"
     r"|matplotlib|mpl_toolkits|seaborn|plotly|bokeh|psutil|packaging|h5py|numba|click|attrs?|filelock|networkx"
     r"|sympy|jinja2|joblib|dateutil|pytz|six|certifi|urllib3|dill|cloudpickle|typing_extensions|setuptools"
     r"|pkg_resources|pip|mpi4py|sagemaker\w*|sm\w+|shap|horovod|transformer_engine|flash_attn"

@@ -332,9 +332,12 @@ def ranks_make_a_group(subject: ScriptSubject) -> Iterator[Finding]:
     started = f"the job starts {subject.plan.world_size} processes"
     alone = "each trains a whole model for itself"
     groups = [call for call, _ in program.calls(INIT_PROCESS_GROUP)]
+    others = [call for call, _ in joining_calls(program) if call not in groups]
+    joined = any(surely_runs(program, call, known=run.truth) for call in others)
     for call in groups:
-        if _size_of_group(run, call) == "1" and surely_runs(program, call, known=run.truth):
-            message = f"{started}, and each makes a group of itself here: {alone}"
+        if not joined and _size_of_group(run, call) == "1" and surely_runs(program, call, known=run.truth):
+            what_comes = _NO_STORE if _opens_no_store(run, call) else alone
+            message = f"{started}, and each makes a group of itself here: {what_comes}"
             starts = [related_at(each, "only here it would start others") for each in rank_starts(program)]
             yield finding_at(distribution.RANKS_NEVER_MET, call, message, related=starts)
     unknown = imports_the_unknown(program)
@@ -397,6 +400,18 @@ def imports_what_joins(program: Program) -> bool:
         or any(is_import_of(name, "joining_imports") or name.partition(".")[0] in roots for name in names)
         or any(not classes.isdisjoint(file.attributes) for file in program.files)
     )
+
+
+_NO_STORE = "under torchrun none of them opens a store at the port that this program chooses, and each waits"
+"""What comes of an own port under torchrun, which sets TORCHELASTIC_USE_AGENT_STORE: `env://` then makes each
+rank a client (torch/distributed/rendezvous.py, `_create_c10d_store`)."""
+
+
+def _opens_no_store(run: JobRun, call: ast.Call) -> bool:
+    """Whether a group asks torchrun's store, by its variables, and the program sets the port of another."""
+    changed = asks_the_launcher(run.program, call) and changed_variables(run.program)
+    own = any(each.name == "MASTER_PORT" and not each.only_unset for each in changed or ())
+    return run.strategy == "torchrun" and own
 
 
 def _size_of_group(run: JobRun, call: ast.Call) -> str:

@@ -262,8 +262,15 @@ class RankRuns:
         return self.begun if all(each.is_whole for each in self.begun) else []
 
     def _lacks(self, module: str) -> bool:
-        """Whether nothing that the job installs brings a module."""
-        return self.packages.lacks(module)
+        """Whether nothing that the job installs brings a module, without which the program can go on."""
+        return module not in self._needed and self.packages.lacks(module)
+
+    @cached_property
+    def _needed(self) -> frozenset[str]:
+        """The modules without which the program ends at its start: that they are missing is told elsewhere."""
+        from launcher.rules.job.requirement_rules import sure_imports  # Which takes its time.
+
+        return frozenset(name.partition(".")[0] for *_, name in sure_imports(self.program))
 
     def _is_gone(self, name: str) -> bool:
         """Whether the version of a library that the job has surely lacks a name."""

@@ -71,7 +71,7 @@ def checkpoints_can_be_read_again(runs: RankRuns) -> Iterator[Finding]:
             load,
             f"the checkpoint holds {refused.what}, which torch.load of torch {has} refuses, as weights_only "
             f"is True by default since {since}: a run that goes on from it ends here",
-            severity=Severity.WARNING if is_idle else None,
+            severity=Severity.WARNING if is_idle or not _may_go_on(runs) else None,
             remedy=f"Save {refused.plain}, or pass weights_only=False to load what a job of yours wrote.",
             related=[
                 related_at(save.node, "saved here"),
@@ -80,6 +80,12 @@ def checkpoints_can_be_read_again(runs: RankRuns) -> Iterator[Finding]:
             ],
         )
         return
+
+
+def _may_go_on(runs: RankRuns) -> bool:
+    """Whether the job is started again by itself, or keeps its checkpoints for another."""
+    job = runs.subject.job
+    return bool(job.resources.capacity.kind == "spot" or job.limits.max_retries or job.checkpoint)
 
 
 _WHOLE_MODEL = re.compile(
