@@ -63,7 +63,8 @@ FEW_FILES = 16
 GIVE_SCRIPTS = "Give Python scripts, or folders in which to look for them."
 
 MOST_SECONDS = 5.0
-"""So much CPU time the rules may take for one program."""
+"""So much CPU time the rules may take for one program; as much again for every hundred files of what a job
+starts, which is judged once and then runs for hours."""
 
 PROJECT_MARKS = ("pyproject.toml", "setup.py", "setup.cfg", ".git")
 """What lies in the folder of a project."""
@@ -161,8 +162,10 @@ def lint_subjects(
             elif isinstance(subject, Program):
                 judged.add(subject, _in_time(subject, partial(check_program, subject)))
             else:
-                findings = _in_time(subject.program, partial(check_script, subject))
-                judged.add(subject.program, _in_time(subject.program, partial(check_runs, subject, findings)))
+                program = subject.program
+                seconds = MOST_SECONDS * (1 + len(program.files) / 100)
+                findings = _in_time(program, partial(check_script, subject), seconds)
+                judged.add(program, _in_time(program, partial(check_runs, subject, findings), seconds))
     return _accepted(judged, selection, Configurations(), with_job=True)
 
 
@@ -274,20 +277,23 @@ def _judge_all(scripts: list[_Script], changed: Mapping[str, bytes], processes: 
         yield from pool.map(_judge, shares, repeat(dict(changed)))
 
 
-def _in_time(program: Program, check: Callable[[], Iterator[Finding]]) -> list[Finding]:
+def _in_time(
+    program: Program, check: Callable[[], Iterator[Finding]], most_seconds: float | None = None
+) -> list[Finding]:
     """The findings of a check; where it came to no end, those until then and a warning.
 
     A mistake of ours keeps nobody from starting a job: it is told with its place.
     """
     remedy = "Split it where it is that long. Where it was generated, leave it out (`exclude`)."
     findings: list[Finding] = []
+    most_seconds = most_seconds or MOST_SECONDS
     try:
-        with at_most(MOST_SECONDS):
+        with at_most(most_seconds):
             for each in check():
                 findings.append(each)
         return findings
     except TakesTooLongError:
-        reason = f"after {MOST_SECONDS:g} s of computing the rules were not done with it"
+        reason = f"after {most_seconds:.3g} s of computing the rules were not done with it"
     except RecursionError:
         reason = "its expressions or calls are nested too deeply for the rules to follow"
     except Exception as error:

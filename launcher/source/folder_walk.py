@@ -26,7 +26,7 @@ from launcher.text.regular_files import read_regular
 from launcher.text.values import size_in_words
 
 if TYPE_CHECKING:
-    from pathspec import GitIgnoreSpec
+    import re2
     from pathspec.patterns.gitignore.spec import GitIgnoreSpecPattern
 
 SKIPPED_FOLDERS = frozenset({".git", "__pycache__", ".venv", ".slipway"})
@@ -151,7 +151,7 @@ class _FolderWalker:
     def find_returns(self) -> Iterator[Origin]:
         """The patterns of .slipwayignore, in whatever folder, that are to bring something back."""
         for layer in self._layers.read():
-            for pattern, file in dict.fromkeys(layer.origins):
+            for pattern, file in dict.fromkeys(origin for _, origin in layer.patterns):
                 if pattern.startswith("!") and file.name == OWN_IGNORE_FILE:
                     yield pattern, file
 
@@ -392,16 +392,20 @@ class Layer:
     """The patterns of one folder, each with the file that it stands in; they speak of names below it."""
 
     folder: Path
-    patterns: GitIgnoreSpec
-    origins: Sequence[Origin]
+    names: re2.Set
+    patterns: Sequence[tuple[bool, Origin]]
 
     def match(self, path: Path, is_folder: bool) -> Match | None:
-        """What is said of the path; the last pattern that fits it counts. None where none does."""
+        """What is said of the path; the last pattern that fits it counts. None where none does.
+
+        Nothing is said of what lies in a folder that a pattern fits: git does not look into it.
+        """
         name = _as_bytes(path.relative_to(self.folder).as_posix())
-        found = self.patterns.check_file(f"{name}/" if is_folder else name)
-        if found.include is None or found.index is None:
+        found = self.names.Match(f"{name}/" if is_folder else name)
+        if not found:
             return None
-        return Match(found.include, *self.origins[found.index])
+        ignores, origin = self.patterns[max(found)]
+        return Match(ignores, *origin)
 
 
 def _as_bytes(text: str) -> str:
@@ -438,12 +442,13 @@ def read_layers(folder: Path, above: Sequence[Layer] = ()) -> list[Layer]:
     read: list[tuple[GitIgnoreSpecPattern, Origin]] = []
     opened = set[str]()
     for pattern, origin in written:
+        match: Match | None = None
         for parent in _folders_above(origin[0]) if origin[1].name == OWN_IGNORE_FILE else ():
-            match = None if parent in opened else match_layers(folder / parent, True, layers)
-            opened.add(parent)
-            if match is not None and match.ignores:
+            match = match_layers(folder / parent, True, layers) or match
+            if parent not in opened and match is not None and match.ignores:
                 read.append((_pattern(f"!/{parent}/", origin[1]), origin))
                 read.append((_pattern(f"/{parent}/*", origin[1]), (match.pattern, match.ignore_file)))
+            opened.add(parent)
         if len(opened) > MOST_OPENED:
             raise SourceError(
                 f"{origin[1]} brings files back out of more than {MOST_OPENED:,} folders: too many to apply.",
@@ -466,12 +471,34 @@ def _pattern(line: str, file: Path) -> GitIgnoreSpecPattern:
         ) from error
 
 
+_FOLDER_MARK = "(?P<ps_d>/)"
+"""What the expression of a pattern has where the name of a folder ends."""
+
+
 def _layer(folder: Path, read: Sequence[tuple[GitIgnoreSpecPattern, Origin]]) -> Layer:
-    from pathspec import GitIgnoreSpec
+    import re2
 
     # RE2 needs linear time for whatever pattern, where Python's `re` may need exponential time.
-    patterns = GitIgnoreSpec([pattern for pattern, _ in read], backend="re2")
-    return Layer(folder, patterns, [origin for _, origin in read])
+    names = re2.Set.FullMatchSet()
+    patterns = []
+    for pattern, origin in read:
+        if pattern.include is not None and pattern.regex is not None:
+            names.Add(_of_whole_name(pattern.regex.pattern))
+            patterns.append((pattern.include, origin))
+    names.Compile()
+    return Layer(folder, names, patterns)
+
+
+def _of_whole_name(expression: str) -> str:
+    """The expression for the whole name of what a pattern means; the library's fits what lies below, too.
+
+    `GitIgnoreSpec` of the library takes the last of those that fit as well, but holds one that speaks of a
+    folder to be weaker: after `*` the line `!*/` would bring no folder back.
+    """
+    whole = expression.removeprefix("^").removesuffix("$").replace(_FOLDER_MARK, "/")
+    if whole in (".", "/"):
+        return f".*{whole}"
+    return f"{whole}.+" if whole.endswith("/") and _FOLDER_MARK not in expression else whole
 
 
 def _folders_above(pattern: str) -> Iterator[str]:

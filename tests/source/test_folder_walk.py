@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import random
 import subprocess
 from collections import Counter
 from pathlib import Path
@@ -80,12 +81,33 @@ def test_git_itself_agrees_about_what_is_ignored(tmp_path: Path) -> None:
     )
     (folder / ".gitignore").write_text("*.log\n!keep.log\n/out\ndeep/**/*.txt\nw/*\n!w/2\n")
     (folder / "deep" / ".gitignore").write_text("*.tmp\nout/\n")
+    assert sorted(packed(folder)) == listed_by_git(folder)
+
+
+def listed_by_git(folder: Path) -> list[str]:
+    """The files that git would add."""
     subprocess.run(["git", "init", "--quiet", folder], check=True)
     listed = subprocess.run(
         ["git", "ls-files", "--others", "--cached", "--exclude-standard"],
         cwd=folder, capture_output=True, text=True, check=True,
     )  # fmt: skip
-    assert sorted(packed(folder)) == sorted(listed.stdout.split())
+    return sorted(listed.stdout.split())
+
+
+def test_git_itself_agrees_about_patterns_drawn_at_random(tmp_path: Path) -> None:
+    drawn = (
+        "* !*/ !*.* */ **/ x foo foo/ !foo /foo !/foo/ a/b a/b/ !a/b/ a/** !a/** **/b !**/b/ a/* !a/* *.py "
+        "!*.py /* a/ !a/ !b/ b x* !x*/ a/**/b !a/**/x.py"
+    )
+    patterns = drawn.split()
+    files = ("foo", "a/b", "a/x.py", "a/b2/x.py", "a/foo/x.py", "b/x.py", "b/a/y", "xx/z.py", "a/b3/b/q")
+    draw = random.Random(17)
+    for number in range(40):
+        folder = tmp_path / f"src{number}"
+        write(folder, "keep.py", *files)
+        chosen = draw.choices(patterns, k=draw.randint(1, 5))
+        (folder / ".gitignore").write_text("".join(f"{each}\n" for each in [*chosen, "!/keep.py"]))
+        assert sorted(packed(folder)) == listed_by_git(folder), chosen
 
 
 def test_the_repositorys_patterns_hold_for_a_source_folder_inside(tmp_path: Path) -> None:

@@ -267,7 +267,7 @@ class RankRuns:
 
     @cached_property
     def _needed(self) -> frozenset[str]:
-        """The modules without which the program ends at its start: that they are missing is told elsewhere."""
+        """The modules without which the program ends at its start, which is told elsewhere."""
         from launcher.rules.job.requirement_rules import sure_imports  # Which takes its time.
 
         return frozenset(name.partition(".")[0] for *_, name in sure_imports(self.program))
