@@ -212,7 +212,7 @@ def _imports_from_elsewhere(
         top = module.partition(".")[0]
         if module in left_out:
             continue
-        for name in (module, *_names_within(node, module)):
+        for name in (module, *_names_within(node, module), *_names_used(file, node)):
             behind = package_behind(name)
             if behind is not None and not _is_installed(subject, behind):
                 found.setdefault(behind, (file, node, f"{name}, which needs {behind}"))
@@ -224,6 +224,15 @@ def _imports_from_elsewhere(
 def _names_within(node: ast.stmt, module: str) -> Iterator[str]:
     if isinstance(node, ast.ImportFrom):
         yield from (f"{module}.{each.name}" for each in node.names)
+
+
+def _names_used(file: FileIndex, node: ast.stmt) -> Iterator[str]:
+    """Of what a statement imports by its own name, the parts that the file calls: `transformers.Trainer`."""
+    for each in node.names if isinstance(node, ast.Import) else ():
+        own = each.asname or each.name
+        calls = (call for calls in file.calls_of.values() for call in calls)
+        called = (call.func for call in calls if isinstance(call.func, ast.Attribute))
+        yield from dict.fromkeys(f"{each.name}.{one.attr}" for one in called if ast.unparse(one.value) == own)
 
 
 def _missing_package(

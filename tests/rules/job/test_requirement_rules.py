@@ -397,6 +397,12 @@ def missing(judge, script: str, requirements: str | None = None, **fields: objec
         pytest.param(
             "from transformers import Trainer\n", "transformers\n", ["accelerate line 1"], id="of the Trainer"
         ),
+        pytest.param(
+            "import transformers as tf\ntf.Trainer(None)\n",
+            "transformers\n",
+            ["accelerate line 1"],
+            id="of the Trainer as a part",
+        ),
         pytest.param("import hydra\n", "omegaconf\n", ["hydra-core line 1"], id="under the name of pip"),
         pytest.param("import h5py\n", None, ["h5py line 1"], id="no longer in the image"),
         pytest.param("import cv2\n", None, ["opencv-python-headless line 1"], id="on the CPU's image alone"),

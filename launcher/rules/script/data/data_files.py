@@ -308,7 +308,7 @@ def channels_are_there(subject: ScriptSubject) -> Iterator[Finding]:
     yield from _configured_channels(subject, there)
     if reads and not reads_any(program):
         texts = {text.lower() for text in _texts(subject)}
-        for name in job.inputs:
+        for name in (name for name, each in job.inputs.items() if each.lustre is None):
             if channel_key(name) not in {read.key for read in reads} and not any(
                 name.lower() in text for text in texts
             ):

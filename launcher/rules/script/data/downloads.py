@@ -117,6 +117,9 @@ _OF_A_PROCESS = (
     *("os.environ", "os.getenv", "os.getpid", "socket.", "platform.", "torch.distributed.", "sys.argv"),
 )
 
+_TRAINERS = ("transformers.Trainer", "transformers.Seq2SeqTrainer", "trl.SFTTrainer")
+"""What makes its process one of several by itself."""
+
 _DEEPEST_DOWNLOAD = 6
 """So many calls are followed from a function to its callers."""
 
@@ -145,7 +148,8 @@ def one_rank_downloads(program: Program) -> Iterator[Finding]:
     found = list(fetches(program))
     fetching = {call for call, _ in found}
     found += [each for each in _caches(program) if each[0] not in fetching]
-    joining = (call for call, _ in (*joining_calls(program), *trainers_of_several(program)))
+    trainers = (*trainers_of_several(program), *program.calls(*_TRAINERS))
+    joining = (call for call, _ in (*joining_calls(program), *trainers))
     if not found or not program.analysis(Reachability).joins_others(joining):
         return
     paths = _Paths(program, [call for call, _ in found])

@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from launcher.failure_modes import training_script
 from launcher.failure_modes.model import Finding, Severity, Stage
 from launcher.failure_modes.registry import finds
+from launcher.program.dataflow import argument_of
 from launcher.program.execution.expressions import SLICED
 from launcher.program.execution.interpreter import (
     MODULE_MISSING,
@@ -269,6 +270,32 @@ def sizes_can_be_divided(runs: RankRuns) -> Iterator[Finding]:
             related=settings_of(runs.begun[0], [test]),
         )
         return
+
+
+@finds(Stage.SCRIPT, training_script.SCRIPT_RAISED)
+def batches_hold_a_sample(runs: RankRuns) -> Iterator[Finding]:
+    """A loader whose batches have no sample, by the numbers of the job: every rank ends where it is made.
+
+    As a rule the batch of all is divided by more processes or GPUs than it has samples, and rounded down.
+
+    Bad: `DataLoader(data, batch_size=4 // world_size)` on eight GPUs. Good: the same with a batch of 64.
+    Source: torch/utils/data/sampler.py (BatchSampler raises ValueError).
+    """
+    for event in (each for each in _sure_events(runs) if each.name in _BATCHED):
+        size, place = event.argument("batch_size", 1), argument_of(event.node, "batch_size", 1)
+        if type(size) is int and size < 1 and event.argument("batch_sampler", 5) is None:
+            yield finding_at(
+                training_script.SCRIPT_RAISED,
+                event.node,
+                f"a batch has {size} samples with the numbers of this job: {_who(event)} with a ValueError",
+                severity=None if event.is_sure else Severity.WARNING,
+                remedy="Let the batch that is divided have a sample for each process, or give each its own.",
+                related=[] if place is None else settings_of(runs.begun[0], [place]),
+            )
+            return
+
+
+_BATCHED = frozenset({"torch.utils.data.DataLoader", "torch.utils.data.BatchSampler"})
 
 
 def _divides_a_literal(test: ast.expr) -> bool:
@@ -698,6 +725,7 @@ ENDING_RUN_RULES = (
     defaults_of_dataclasses_can_be_shared,
     versions_are_accepted,
     sizes_can_be_divided,
+    batches_hold_a_sample,
     optional_modules_are_there,
     views_are_of_tensors_in_one_piece,
     generators_are_of_the_default_device,

@@ -44,8 +44,10 @@ from launcher.rules.script.runs.rank_runs import (
 from launcher.rules.script.starts.job_run import JobRun, failing_tests, may_run
 from launcher.rules.script.states.kept_folders import (
     OUTPUT_FOLDER,
+    KeptFolders,
     is_deleted,
     is_removed_again,
+    kept_folders,
     lost_state,
     movers,
 )
@@ -166,8 +168,7 @@ def states_are_saved_where_they_are_kept(runs: RankRuns) -> Iterator[Finding]:
     Good: the same below /opt/ml/checkpoints. Source: developer guide, model-train-storage.
     """
     subject = runs.subject
-    planned = subject.plan.checkpoints
-    kept = () if planned is None else (planned.local_path,)
+    kept = kept_folders(subject)
     first: dict[ast.Call, tuple[RankRun, CallMade, str]] = {}
     others = 0
     for run in runs.runs:
@@ -229,7 +230,7 @@ def _calls_from_elsewhere(save: CallMade) -> list[ast.Call]:
     return [each for each in save.callers if file_of(each) is not file_of(save.node)]
 
 
-def _moves_to_lost_folder(runs: RankRuns, call: ast.Call, kept: tuple[str, ...]) -> bool:
+def _moves_to_lost_folder(runs: RankRuns, call: ast.Call, kept: KeptFolders) -> bool:
     """Whether a call only copies or moves files to a folder that is deleted with the host as well."""
     events = [each for run in runs.runs for each in run.events if each.node is call]
     into = [
@@ -288,7 +289,7 @@ def _name_of(value: object) -> str:
     return value.kind.node.name if isinstance(value, Object) else getattr(value, "name", "")
 
 
-def _is_lost(path: str, kept: tuple[str, ...]) -> bool:
+def _is_lost(path: str, kept: KeptFolders) -> bool:
     known = known_beginning(path)
     if f"{known.rstrip('/')}/".startswith(f"{OUTPUT_FOLDER}/"):
         return not re.search(r"(^|/)(data|failure)(/|$)", known)

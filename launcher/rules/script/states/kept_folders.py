@@ -13,7 +13,7 @@ from launcher.failure_modes import checkpoints
 from launcher.failure_modes.model import Finding, Related, Severity, Stage
 from launcher.failure_modes.registry import finds
 from launcher.frozen import frozen
-from launcher.jobs.script_inputs import CODE_FOLDER, CONTAINER_ROOT, DEFAULT_CHECKPOINT_PATH
+from launcher.jobs.script_inputs import CODE_FOLDER, CONTAINER_ROOT, DEFAULT_CHECKPOINT_PATH, channel_folder
 from launcher.program.dataflow import argument_of, constant_argument, origins, origins_of_binding, text_parts
 from launcher.program.index import Binding, BindingKind, ancestors, file_of, last_name, parent_of, scope_of
 from launcher.program.process_environment import changed_variables
@@ -337,6 +337,25 @@ _NOT_LOST = (
 )
 """Folders that are kept, or into which a file system may be mounted; all else is deleted with its host."""
 
+
+@frozen
+class KeptFolders:
+    """The folders of a job whose files outlive its hosts, besides those of every job; and those to which S3
+    is downloaded, from where nothing goes back."""
+
+    kept: tuple[str, ...]
+    downloaded: tuple[str, ...]
+
+
+def kept_folders(subject: ScriptSubject) -> KeptFolders:
+    """The folder of the job's checkpoints, and those of its channels that read S3."""
+    planned, inputs = subject.plan.checkpoints, subject.job.inputs
+    return KeptFolders(
+        () if planned is None else (planned.local_path,),
+        tuple(f"{channel_folder(name)}/" for name, each in inputs.items() if each.s3_uri is not None),
+    )
+
+
 _BRINGING = {
     **dict.fromkeys(
         (
@@ -399,8 +418,8 @@ def saves_go_where_they_are_kept(subject: ScriptSubject) -> Iterator[Finding]:
     Bad: `torch.save(state, "model.pt")`. Good: `os.path.join(os.environ["SM_MODEL_DIR"], "model.pt")`.
     Source: developer guide, model-train-storage.
     """
-    program, planned = subject.program, subject.plan.checkpoints
-    kept = () if planned is None else (planned.local_path,)
+    program = subject.program
+    kept = kept_folders(subject)
     saves = [
         (call, path)
         for call, path in state_saves(program)
@@ -492,7 +511,7 @@ def _severity_of(lost: ast.Call, others: list[ast.Call]) -> Severity | None:
     return Severity.WARNING if others else None
 
 
-def movers(subject: ScriptSubject, kept: tuple[str, ...]) -> list[ast.Call]:
+def movers(subject: ScriptSubject, kept: KeptFolders) -> list[ast.Call]:
     """The calls that may bring what is lost to where it is kept, wherever they stand."""
     program = subject.program
     names = (*_BRINGING, *COMMANDS, *_OTHER_COMMANDS)
@@ -509,16 +528,16 @@ def movers(subject: ScriptSubject, kept: tuple[str, ...]) -> list[ast.Call]:
     return [each for each in calls if _brings_away(subject, each, kept, knows_places)]
 
 
-def _knows_kept_places(subject: ScriptSubject, kept: tuple[str, ...]) -> bool:
+def _knows_kept_places(subject: ScriptSubject, kept: KeptFolders) -> bool:
     """Whether the program, its configuration files or the job name any folder that is kept: without that,
     what is copied to where nobody sees goes to none."""
     job, files = subject.job, subject.program.analysis(ConfigurationFiles)
     given = map(str, (*words_of(job), *job.environment.values()))
     texts = (*(each.text for each in subject.program.files), *given, *files.texts())
-    return any(_KEPT_PLACES.search(each) or any(one in each for one in kept) for each in texts)
+    return any(_KEPT_PLACES.search(each) or any(one in each for one in kept.kept) for each in texts)
 
 
-def _brings_away(subject: ScriptSubject, call: ast.Call, kept: tuple[str, ...], knows_places: bool) -> bool:
+def _brings_away(subject: ScriptSubject, call: ast.Call, kept: KeptFolders, knows_places: bool) -> bool:
     """Whether a call sends files away, or brings them to a folder that is not deleted with the host."""
     program, last = subject.program, last_name(call.func) or ""
     whole = program.qualified(call.func) or ""
@@ -547,7 +566,7 @@ _BEFORE_COMMANDS = ("do", "else", "if", "sudo", "then", "time", "while")
 _QUOTED = re.compile(r"\"[^\"]{0,400}\"|'[^']{0,400}'|\d?>&\d")
 
 
-def _may_send(command: str, kept: tuple[str, ...], knows_places: bool) -> bool:
+def _may_send(command: str, kept: KeptFolders, knows_places: bool) -> bool:
     """Whether a shell's command may bring files to where they are kept."""
     for part in re.split(r"[;&|]+", _QUOTED.sub(lambda found: re.sub("[;&|]", " ", found[0]), command)):
         words = part.split()
@@ -579,7 +598,7 @@ def _is_renamed_in_its_folder(call: ast.Call, name: str) -> bool:
     return ast.unparse(call.args[1]) in ast.unparse(call.args[0])
 
 
-def _is_lost(subject: ScriptSubject, path: ast.expr, kept: tuple[str, ...]) -> bool:
+def _is_lost(subject: ScriptSubject, path: ast.expr, kept: KeptFolders) -> bool:
     """Whether a path leads to a folder that is deleted with the host, by all that is known of where it comes
     from."""
     begins = path_beginnings(subject, path)
@@ -596,14 +615,16 @@ def _is_lost(subject: ScriptSubject, path: ast.expr, kept: tuple[str, ...]) -> b
     return bool(known) and all(is_deleted(each, kept) for each in known)
 
 
-def is_deleted(begins: str, kept: tuple[str, ...]) -> bool:
+def is_deleted(begins: str, kept: KeptFolders) -> bool:
     """Whether a path that begins like this is deleted with its host, by the folders that a job keeps."""
     whole = f"{begins.rstrip('/')}/"
-    if any(whole.startswith(f"{each.rstrip('/')}/") for each in kept):
+    if whole.startswith(kept.downloaded):
+        return True
+    if any(whole.startswith(f"{each.rstrip('/')}/") for each in kept.kept):
         return False
     if not begins.startswith(("/", "~")):
         return "://" not in begins
-    if any(f"{each.rstrip('/')}/".startswith(whole) for each in (*kept, *_NOT_LOST)):
+    if any(f"{each.rstrip('/')}/".startswith(whole) for each in (*kept.kept, *_NOT_LOST)):
         return False  # What follows may lead there.
     return not whole.startswith(_NOT_LOST)
 
