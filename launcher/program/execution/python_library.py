@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import fnmatch
 import json
+import math
 import posixpath
 import re
 from collections.abc import Callable, Mapping
@@ -255,6 +256,30 @@ def _by_path(change: Callable[[str], Any]) -> Model:
     def model(run: Process, event: CallMade) -> object:
         given = event.args[0] if event.args else Symbol()
         return Symbol() if isinstance(given, Symbol) else change(text_of(given))
+
+    return model
+
+
+_OF_NUMBERS = (
+    math.ceil,
+    math.floor,
+    math.trunc,
+    math.sqrt,
+    math.log,
+    math.log2,
+    math.log10,
+    math.exp,
+    math.gcd,
+)
+"""What Python calculates of numbers and ends soon, however large they are."""
+
+
+def _by_numbers(calculate: Callable[..., Any]) -> Model:
+    def model(run: Process, event: CallMade) -> object:
+        is_known = all(isinstance(each, int | float) for each in event.args) and not event.keywords
+        with suppress(ValueError, OverflowError, TypeError):
+            return calculate(*event.args) if is_known else NotImplemented
+        return NotImplemented
 
     return model
 
@@ -558,6 +583,7 @@ def _registered_for_exit(run: Process, event: CallMade) -> object:
 
 PYTHON_MODELS: dict[str, Model] = {
     "atexit.register": _registered_for_exit,
+    **{f"math.{each.__name__}": _by_numbers(each) for each in _OF_NUMBERS},
     "os.environ=": _environ,
     "six.string_types=": lambda run, owner: (run.python["str"],),
     "os.getenv": _get_variable,
