@@ -224,7 +224,7 @@ def channels_are_named(runs: RankRuns) -> Iterator[Finding]:
     first, job = runs.first, runs.subject.job
     if first is None or not runs.trains or not job.inputs or job.backend != "sagemaker":
         return
-    if next(files_are_there(runs), None) is not None:
+    if any(each.code == data.CHANNELS_DIFFER.code for each in files_are_there(runs)):
         return  # It has been said of what is read in place of the channel.
     files = runs.program.analysis(ConfigurationFiles)
     given = list(map(str, (*first.world.words, *job.hyperparameters.values(), *job.environment.values())))
@@ -239,12 +239,13 @@ def channels_are_named(runs: RankRuns) -> Iterator[Finding]:
     is_given = path is None or any(is_in(path, each) for each in given)
     named = [] if is_given else names_of_folder(runs, first, event.node, str(path))[:1]
     names = " and ".join(f"`{each}`" for each in sorted(job.inputs))
+    them = "them" if len(job.inputs) > 1 else "it"
     where = "elsewhere" if path is None else f"`{shown_path(posixpath.normpath(path))}`"
     finding = finding_at(
         data.CHANNELS_DIFFER,
         event.node,
-        f"nothing in this job names the folder of {names}: every host downloads it, and the program reads "
-        f"its data from {where}",
+        f"nothing in this job names the folder of {names}: every host downloads {them}, and the program "
+        f"reads its data from {where}",
         severity=Severity.WARNING,
         related=[related_at(event.node, "read here")] if named else [],
         remedy=f"Give the program /opt/ml/input/data/{min(job.inputs)} as the folder of its data.",
