@@ -393,14 +393,8 @@ class Expressions(ABC):
 
     def _evaluated_text(self, text: object, node: ast.Call, scope: RunScope) -> object:
         """What `eval` gives of a text: `eval(f"args.{name}")`."""
-        if not isinstance(text, str) or not is_known(text) or len(text) > _LONGEST_TEXT:
-            return Symbol()
-        try:
-            tree = ast.parse(text, mode="eval")
-        except (SyntaxError, ValueError):
-            return Symbol()
-        stand_at(node, tree)
-        return self.evaluate(tree.body, scope)
+        tree = _parsed(text, node, "eval")
+        return self.evaluate(tree.body, scope) if isinstance(tree, ast.Expression) else Symbol()
 
     def _run_file(self, path: str, scope: RunScope) -> None:
         """What `exec(open(path).read())` does: the statements of a file of the source run here."""
@@ -429,6 +423,11 @@ class Expressions(ABC):
         ):
             self._run_file(read.name, scope)
             return None
+        if name == "builtins.exec" and len(args) == 1:
+            tree = _parsed(args[0], node, "exec")
+            if isinstance(tree, ast.Module):
+                self.run(tree.body, scope)
+                return None
         keywords: dict[str, Any] = {}
         for each in node.keywords:
             value = self.evaluate(each.value, scope)
@@ -690,3 +689,16 @@ def format_old(text: str, given: object) -> object:
                 parts.append(OPEN)
         place = end + 1
     return "".join([*parts, text[place:]])
+
+
+def _parsed(text: object, call: ast.Call, mode: str) -> ast.AST | None:
+    """The code of a text that `eval` or `exec` is given, as if it stood at their call; None of what is not
+    known, too long or no code."""
+    if not isinstance(text, str) or not is_known(text) or len(text) > _LONGEST_TEXT:
+        return None
+    try:
+        tree = ast.parse(text, mode=mode)
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return None
+    stand_at(call, tree)
+    return tree

@@ -284,9 +284,26 @@ def _by_numbers(calculate: Callable[..., Any]) -> Model:
     return model
 
 
+def _relative_path(run: Process, event: CallMade) -> object:
+    start = event.argument("start", 1)
+    if isinstance(start, Symbol):
+        return Symbol()
+    folder = run.folder if start is None else _absolute(run, text_of(start))
+    return _by_path(lambda text: posixpath.relpath(_absolute(run, text), folder))(run, event)
+
+
+_CONFIGURATIONS = (".yaml", ".yml", ".json", ".toml")
+
+
 def _is_there(run: Process, event: CallMade) -> object:
+    """Whether a file is there: none without a name, and a configuration file of the program."""
     given = event.args[0] if event.args else Symbol()
-    return False if given == "" else Symbol()
+    if given == "":
+        return False
+    text = text_of(given).removeprefix(f"{CODE_FOLDER}/") if isinstance(given, str) else ""
+    is_inside = text.endswith(_CONFIGURATIONS) and is_known(text) and not text.startswith(("/", "."))
+    is_packed = is_inside and run.documents(text) is not None
+    return event.name != "os.path.isdir" if is_packed else Symbol()
 
 
 def _absolute(run: Process, text: str) -> str:
@@ -592,9 +609,7 @@ PYTHON_MODELS: dict[str, Model] = {
     "os.path.dirname": _by_path(posixpath.dirname),
     **dict.fromkeys(("os.path.abspath", "os.path.realpath"), _absolute_path),
     "os.path.normpath": _by_path(posixpath.normpath),
-    "os.path.relpath": lambda run, event: _by_path(
-        lambda text: posixpath.relpath(_absolute(run, text), run.folder)
-    )(run, event),
+    "os.path.relpath": _relative_path,
     "os.path.expanduser": _by_path(_home),
     "os.path.splitext": _by_path(lambda text: posixpath.splitext(text)),
     "os.path.isabs": _by_path(posixpath.isabs),
