@@ -28,6 +28,7 @@ from launcher.program.execution.objects import (
     is_known,
     truth_of,
 )
+from launcher.program.execution.process import CODE_FOLDER
 from launcher.program.execution.ranks import removal_of
 from launcher.program.execution.written_trees import place_of
 from launcher.program.index import ancestors
@@ -601,8 +602,8 @@ _SIZE_OF_TERMINAL = "stty size"
 
 @finds(Stage.SCRIPT, training_script.SCRIPT_RAISED)
 def commands_find_what_they_need(runs: RankRuns) -> Iterator[Finding]:
-    """A command that fails in the container and ends every rank: git without a checkout, `stty` without a
-    terminal.
+    """A command that fails in the container and ends every rank: git, or its library, without a checkout,
+    `stty` without a terminal.
 
     The source folder is uploaded without `.git`. Silent within a `try`, behind a test that nobody can tell,
     and where the failure raises nothing.
@@ -612,11 +613,14 @@ def commands_find_what_they_need(runs: RankRuns) -> Iterator[Finding]:
     """
     if runs.subject.job.backend != "sagemaker":
         return
-    for event in (each for run in runs.runs[:1] for each in run.calls(*_RAISING, "os.popen")):
-        command = command_of(event)
+    for event in (each for run in runs.runs[:1] for each in run.calls(*_RAISING, "os.popen", _CHECKOUT)):
+        command = _CHECKOUT if event.name == _CHECKOUT else command_of(event)
         if not event.is_sure or event.is_tried or command is None:
             continue
-        if event.name == "os.popen":
+        if event.name == _CHECKOUT:
+            fails = event.argument("path", 0) in (None, ".", CODE_FOLDER)
+            lacking = "the source folder is uploaded without .git: InvalidGitRepositoryError"
+        elif event.name == "os.popen":
             fails = command.strip() == _SIZE_OF_TERMINAL and _is_unpacked(event.node)
             lacking = "without a terminal it prints nothing, and there is nothing to unpack"
         else:
@@ -630,6 +634,10 @@ def commands_find_what_they_need(runs: RankRuns) -> Iterator[Finding]:
                 f"`{command.strip()}`: {lacking}: every rank ends here",
                 remedy="Put it into a `try`, or give the value as a hyperparameter or variable of the job.",
             )
+
+
+_CHECKOUT = "git.Repo"
+"""GitPython's checkout, by default of the folder in which the program runs."""
 
 
 def _is_unpacked(call: ast.Call) -> bool:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from launcher.cluster.instances import instance_facts
 from launcher.failure_modes.model import Related
-from launcher.program.execution.objects import CallMade, RankWorld, is_known, text_of
+from launcher.program.execution.objects import CallMade, RankWorld, is_known, known_beginning, text_of
 from launcher.program.execution.ranks import (
     RankRun,
     removal_of,
@@ -137,9 +137,10 @@ _COPYING = re.compile(r"(?:cp|mv) [^;&|<>$*]{1,400} ([^\s;&|<>$*]{1,200})$")
 
 
 def copied_into(event: CallMade) -> str | None:
-    """The path to which a command copies or moves what it is given; None of others, and where it is open."""
+    """The path to which a command copies or moves what it is given; None of others, and where not even the
+    folder at its beginning is known."""
     found = _COPYING.match(words_of_command(event))
-    return found[1] if found and is_known(found[1]) else None
+    return found[1] if found and (is_known(found[1]) or "/" in known_beginning(found[1])) else None
 
 
 def _words(event: CallMade) -> list[Any]:
