@@ -26,6 +26,7 @@ from launcher.program.execution.objects import (
     OpenDictionary,
     OpenedFile,
     OutOfSteps,
+    StructuredEntries,
     Symbol,
     bounded,
     is_known,
@@ -487,8 +488,34 @@ def _configuration_made(run: Process, event: CallMade) -> object:
     )
 
 
+_DEEPEST_CLASS = 8
+
+
+def _structured(run: Process, event: CallMade) -> object:
+    """A configuration with the fields of a class, or of an object, and of those in them."""
+    given = event.args[0] if event.args else None
+    made = run.call(given, [], {}, event.node) if isinstance(given, Class) else given
+    return _entries_of_object(made) if isinstance(made, Object) else _configuration_made(run, event)
+
+
+def _entries_of_object(value: Any, depth: int = _DEEPEST_CLASS) -> Any:
+    if not isinstance(value, Object) or not depth:
+        return value
+    entries = {key: _entries_of_object(each, depth - 1) for key, each in value.attributes.items()}
+    return StructuredEntries(value.kind, entries)
+
+
+def _objects_made(value: Any, depth: int = _DEEPEST_CLASS) -> Any:
+    """The objects that a structured configuration stands for, with those in it."""
+    if not isinstance(value, dict) or not depth:
+        return value
+    entries = {key: _objects_made(each, depth - 1) for key, each in value.items()}
+    return Object(value.kind, entries) if isinstance(value, StructuredEntries) else record_of(entries)
+
+
 def _configurations_merged(run: Process, event: CallMade) -> object:
-    found = DottedEntries()
+    first = event.args[0] if event.args else None
+    found = StructuredEntries(first.kind, {}) if isinstance(first, StructuredEntries) else DottedEntries()
     for each in event.args:
         if isinstance(each, dict):
             _merge(found, each)
@@ -618,6 +645,8 @@ CONFIGURATION_MODELS: dict[str, Any] = {
     ),
     "omegaconf.OmegaConf.to_container": as_dictionary,
     **dict.fromkeys(_RECORDS, _configuration_made),
+    "omegaconf.OmegaConf.structured": _structured,
+    "omegaconf.OmegaConf.to_object": lambda run, event: _objects_made(event.argument("cfg", 0)),
     ".merge_from_file": _merged_from_file,
     **dict.fromkeys((".merge_from_list", ".merge_from_dotlist"), _merged_from_list),
     **dict.fromkeys((".merge_from_dict", ".merge_from_other_cfg"), _merged_from_other),

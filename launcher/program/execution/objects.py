@@ -303,6 +303,15 @@ class DottedEntries(dict[str, Any]):
     __hash__ = object.__hash__  # type: ignore[assignment]
 
 
+class StructuredEntries(DottedEntries):
+    """A configuration with the entries of a class of the program, of which objects can be made again."""
+
+    def __init__(self, kind: Class, entries: Mapping[str, Any]) -> None:
+        """With entries, of a class."""
+        super().__init__(entries)
+        self.kind = kind
+
+
 class RecordEntries(dict[str, Any]):
     """What `vars` gives of a record: a plain dictionary, and what is put into it is put into the record."""
 

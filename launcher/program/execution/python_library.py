@@ -31,6 +31,7 @@ from launcher.program.execution.objects import (
     OpenDictionary,
     OpenedFile,
     Raised,
+    StructuredEntries,
     Suspended,
     Symbol,
     is_known,
@@ -61,7 +62,10 @@ def document_of(run: Process, name: object) -> Any:
 def record_of(value: Any, depth: int = 8) -> Any:
     """A configuration of entries that are attributes as well, with those in it."""
     if isinstance(value, dict) and depth:
-        return DottedEntries({key: record_of(each, depth - 1) for key, each in value.items()})
+        entries = {key: record_of(each, depth - 1) for key, each in value.items()}
+        if isinstance(value, StructuredEntries):
+            return StructuredEntries(value.kind, entries)
+        return DottedEntries(entries)
     return value
 
 
@@ -75,17 +79,32 @@ def _document_read(run: Process, event: CallMade) -> object:
     """What a reader of JSON or YAML gives of an open file, or of the text of one."""
     given = event.args[0] if event.args else None
     if isinstance(given, str) and given and is_known(given):
-        return _parsed_text(given)
+        return _parsed_text(given, is_yaml=event.name.startswith("yaml."))
     file = given.owner if isinstance(given, Symbol) else given
     if not isinstance(file, OpenedFile) and (isinstance(given, Symbol) or not is_known(given)):
         file = run.opened  # A text that was put together of its lines.
     return document_of(run, file.name) if isinstance(file, OpenedFile) else Symbol()
 
 
-def _parsed_text(text: str) -> Any:
-    """What a text holds that is JSON, such as the names of the hosts."""
+_WORDS_OF_YAML = {
+    "true": True,
+    "yes": True,
+    "on": True,
+    "false": False,
+    "no": False,
+    "off": False,
+    "null": None,
+}
+_PLAIN_WORD = re.compile(r"[A-Za-z/.][\w/.@+=-]*")
+"""A scalar of YAML that is a text, as of a path or a name."""
+
+
+def _parsed_text(text: str, *, is_yaml: bool) -> Any:
+    """What a text holds that is JSON, such as the names of the hosts, or a word of YAML, as of an option."""
     with suppress(ValueError, RecursionError):
         return json.loads(text)
+    if is_yaml and _PLAIN_WORD.fullmatch(text):
+        return _WORDS_OF_YAML.get(text.lower(), text)
     return Symbol()
 
 
@@ -644,6 +663,7 @@ PYTHON_MODELS: dict[str, Model] = {
     "dataclasses.field": _field,
     "dataclasses.asdict": as_dictionary,
     "collections.OrderedDict": lambda run, event: dictionary_of(event.args, event.keywords),
+    "typing.cast": lambda run, event: event.argument("val", 1),
     "copy.copy": _copied,
     "copy.deepcopy": _copied,
     "importlib.import_module": _import_module,

@@ -260,6 +260,8 @@ class Statements(Expressions):
         if self.truth(self.evaluate(node.test, scope)) is False:
             self.run(node.orelse, scope)
             return
+        if _goes_through_list(node.test) and self._run_through(node, scope):
+            return
         self._widen(node.body, scope)
         before, turns = self.period, self.turns
         self.turns = 0
@@ -269,6 +271,24 @@ class Statements(Expressions):
             return
         finally:
             self.period, self.turns = before, turns
+
+    def _run_through(self, node: ast.While, scope: RunScope) -> bool:
+        """Run each turn of a loop over a list's indices as far as its test is known; whether that was to its
+        end."""
+        for _ in range(_MOST_TURNS):
+            goes_on = self.truth(self.evaluate(node.test, scope))
+            if goes_on is None:
+                return False
+            if not goes_on:
+                self.run(node.orelse, scope)
+                return True
+            try:
+                self.run(node.body, scope)
+            except TurnEnded:
+                continue
+            except LoopLeft:
+                return True
+        return False
 
     def _widen(self, body: list[ast.stmt], scope: RunScope) -> None:
         """Forget the counters of a loop, of which one turn stands for all; also those that the methods count
@@ -544,6 +564,14 @@ def _names_above(value: object) -> tuple[str, ...]:
         return ()
     bases = [getattr(base, "name", "") for each in kind.line() for base in each.bases]
     return (*(each.node.name for each in kind.line()), *(each.rpartition(".")[2] for each in bases))
+
+
+def _goes_through_list(test: ast.expr) -> bool:
+    """Whether a loop goes on while there is another item: `while index < len(words):`."""
+    compared = test.comparators[0] if isinstance(test, ast.Compare) else None
+    return (
+        isinstance(compared, ast.Call) and isinstance(compared.func, ast.Name) and compared.func.id == "len"
+    )
 
 
 def _lists_in(scope: RunScope) -> list[tuple[list[Any], int]]:

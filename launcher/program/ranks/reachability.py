@@ -613,13 +613,25 @@ def _truth_in_training(program: Program, test: ast.expr, known: Known) -> bool |
     truth = known(test)
     if truth is not None:
         return truth
-    name = program.qualified(test.func) if isinstance(test, ast.Call) else None
+    name = _name_asked(program, test)
     if name in _AVAILABILITY_TESTS:
         return True
     if name == "torch.distributed.is_initialized":
         return False  # Before the group is made, of which the rules on a start speak.
     found = program.analysis(Guards).truth(test)
     return found if isinstance(found, bool) else None
+
+
+def _name_asked(program: Program, test: ast.expr, depth: int = 3) -> str | None:
+    """The name of a library's that a test calls, itself or by a function that does nothing else."""
+    called = program.value(test.func) if isinstance(test, ast.Call) else None
+    node = called.node if isinstance(called, Defined) else None
+    if isinstance(node, ast.FunctionDef) and depth:
+        body = [each for each in node.body if not isinstance(getattr(each, "value", None), ast.Constant)]
+        only = body[0] if len(body) == 1 else None
+        inner = only.value if isinstance(only, ast.Return) else None
+        return None if inner is None else _name_asked(program, inner, depth - 1)
+    return program.qualified(test.func) if isinstance(test, ast.Call) else None
 
 
 def statements_before(outer: ast.AST, inner: ast.stmt) -> list[ast.stmt]:

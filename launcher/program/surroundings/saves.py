@@ -146,7 +146,7 @@ def _saves_of_lightning(program: Program) -> Iterator[tuple[ast.Call, ast.expr]]
         given = [argument_of(call, each) for each in ("enable_checkpointing", "checkpoint_callback")]
         is_off = any(each is not None and program.value(each) == Constant(False) for each in given)
         told = any(argument_of(call, each) for each in ("default_root_dir", "logger", "weights_save_path"))
-        is_read = name == _LIGHTNING_TRAINERS[0] and (has_star_arguments(call) or bool(call.args))
+        is_read = has_star_arguments(call) or (name == _LIGHTNING_TRAINERS[0] and bool(call.args))
         if not (is_off or told or is_read) and any(file.calls_of.get("fit") for file in program.files):
             yield (callbacks or [call])[0], like(call, ast.Constant(LIGHTNING_LOGS))
 

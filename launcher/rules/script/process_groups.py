@@ -418,9 +418,17 @@ def _size_of_group(run: JobRun, call: ast.Call) -> str:
     """How many a group has in this job, by its call or the variable that the program sets for it."""
     given = argument_of(call, "world_size", 3)
     asked = asks_the_launcher(run.program, call) and changed_variables(run.program)
-    sizes = [each.value for each in asked or () if each.name == "WORLD_SIZE" and not each.only_unset]
+    sizes = [
+        each.value
+        for each in asked or ()
+        if each.name == "WORLD_SIZE" and not each.only_unset and not _is_set_after_failure(each.node)
+    ]
     told = {getattr(run.value(each), "value", "") for each in (sizes if given is None else [given])}
     return str(told.pop()) if len(told) == 1 else ""
+
+
+def _is_set_after_failure(change: ast.AST) -> bool:
+    return any(isinstance(each, ast.ExceptHandler) for each in ancestors_in_function(change))
 
 
 @finds(Stage.SCRIPT, distribution.RANKS_NEVER_MET)

@@ -34,6 +34,73 @@ def given(run: RankRun) -> list[object]:
 
 
 PROGRAMS: dict[str, tuple[str, list[Any]]] = {
+    "words of one's own, gone through by their index": (
+        """
+        import yaml
+        words, index, found = ["--a.b", "x/y", "skip", "-", "--c", "true"], 0, {}
+        while index < len(words):
+            key, value = words[index], words[index + 1]
+            index += 2
+            if not key.startswith("--"):
+                continue
+            at = found
+            for each in key[2:].split(".")[:-1]:
+                at = at.setdefault(each, {})
+            at[key[2:].split(".")[-1]] = yaml.safe_load(value)
+        lib.call(found["a"]["b"]); lib.call(found["c"]); lib.call(index)
+        """,
+        ["x/y", True, 6],
+    ),
+    "a text that is run": (
+        """
+        options = {"train": {"size": 1}}
+        for entry in ["train:size=7"]:
+            keys, value = entry.split("=")
+            exec("options" + "".join(f'["{each}"]' for each in keys.split(":")) + " = int(value)")
+        lib.call(options["train"]["size"])
+        exec(lib.text)
+        exec("no code (")
+        lib.call(options["train"]["size"])
+        """,
+        [7, 7],
+    ),
+    "what math calculates": (
+        """
+        import math
+        lib.call(math.floor(6 / 8)); lib.call(math.ceil(9 / 8)); lib.call(math.log2(8))
+        lib.call(math.sqrt(-1)); lib.call(math.ceil(lib.size))
+        """,
+        [0, 2, 3.0, UNKNOWN, UNKNOWN],
+    ),
+    "a path from another folder, and a value of a type": (
+        """
+        import os
+        from typing import cast
+        lib.call(os.path.relpath("/opt/ml/code/a/b.py", "/opt/ml/code/a")); lib.call(cast("int", 3))
+        lib.call(os.path.relpath("/opt/ml/code/a/b.py", lib.start))
+        """,
+        ["b.py", 3, UNKNOWN],
+    ),
+    "a configuration with the fields of classes": (
+        """
+        from dataclasses import dataclass, field
+        from omegaconf import OmegaConf
+        @dataclass
+        class Data:
+            workers: int = 4
+            folder: str = "x"
+        @dataclass
+        class Config:
+            data: Data = field(default_factory=Data)
+            seed: int = 1
+            def where(self): return self.data.folder + "/train"
+        merged = OmegaConf.merge(OmegaConf.structured(Config), {"data": {"folder": "y"}})
+        made = OmegaConf.to_object(merged)
+        lib.call(merged.data.workers); lib.call(made.where())
+        lib.call(made.data.workers); lib.call(made.seed)
+        """,
+        [4, "y/train", 4, 1],
+    ),
     "a configuration that says itself how it is read and set": (
         """
         from addict import Dict
@@ -566,6 +633,12 @@ FILES = {
         "from yacs.config import CfgNode\nc = CfgNode()\nc.merge_from_file('own.yaml')\nlib.call(c.a, c.b)",
         {},
         (1, 3),
+    ),
+    "whether a configuration is there": (
+        "import os\nasks = (os.path.isfile, os.path.exists, os.path.isdir)\n"
+        "lib.call(*(ask('own.yaml') for ask in asks), os.path.isfile('other.yaml'))",
+        {},
+        (True, True, False, UNKNOWN),
     ),
     "the rest of the words": ("lib.call(args.rest)", {}, ["a.b", "2"]),
     "a path": ("lib.call(str(args.out / 'x'))", {}, "o/x"),
