@@ -515,6 +515,8 @@ def _objects_made(value: Any, depth: int = _DEEPEST_CLASS) -> Any:
 
 def _configurations_merged(run: Process, event: CallMade) -> object:
     first = event.args[0] if event.args else None
+    if isinstance(first, StructuredEntries) and any(isinstance(each, Symbol) for each in event.args):
+        return Symbol(_OPEN_CONFIGURATION)  # Anything may be given in place of its defaults.
     found = StructuredEntries(first.kind, {}) if isinstance(first, StructuredEntries) else DottedEntries()
     for each in event.args:
         if isinstance(each, dict):

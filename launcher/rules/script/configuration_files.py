@@ -39,6 +39,8 @@ _OF_TOOLS = ("package.json", "environment.yml", "environment.yaml", ".pre-commit
 _ENDINGS = (".yaml", ".yml", ".json", ".toml", ".ini", ".cfg")
 _LARGEST_FILE = 50_000
 """Bytes of a file that is read; longer ones hold data, no settings."""
+_LARGEST_DOCUMENT = 250_000
+"""Bytes of a file whose values are read, where settings and the names of data stand together."""
 _MOST_FILES = 40
 _MOST_ENTRIES = 5_000
 """So many entries of a file are looked at; one whose anchors make more of them is left."""
@@ -436,8 +438,8 @@ def _parsed(path: Path, keeps_case: bool = False) -> Any:
 
     The names in INI files are in small letters, as configparser has them, unless told to keep their case."""
     try:
-        raw = read_regular(path, _LARGEST_FILE + 1)
-        if len(raw) > _LARGEST_FILE:
+        raw = read_regular(path, _LARGEST_DOCUMENT + 1)
+        if len(raw) > _LARGEST_DOCUMENT:
             return None
         if path.suffix == ".json":
             try:

@@ -98,8 +98,9 @@ PROGRAMS: dict[str, tuple[str, list[Any]]] = {
         made = OmegaConf.to_object(merged)
         lib.call(merged.data.workers); lib.call(made.where())
         lib.call(made.data.workers); lib.call(made.seed)
+        lib.call(OmegaConf.to_object(OmegaConf.merge(OmegaConf.structured(Config), lib.given)).seed)
         """,
-        [4, "y/train", 4, 1],
+        [4, "y/train", 4, 1, UNKNOWN],
     ),
     "a configuration that says itself how it is read and set": (
         """
