@@ -340,11 +340,11 @@ _NOT_LOST = (
 
 @frozen
 class KeptFolders:
-    """The folders of a job whose files outlive its hosts, besides those of every job; and those to which S3
-    is downloaded, from where nothing goes back."""
+    """Where the files of a job outlive its hosts besides the folders of the model and the output, and the
+    channels to which S3 is downloaded, from where nothing goes back."""
 
-    kept: tuple[str, ...]
-    downloaded: tuple[str, ...]
+    checkpoints: tuple[str, ...]
+    s3_channels: tuple[str, ...]
 
 
 def kept_folders(subject: ScriptSubject) -> KeptFolders:
@@ -534,7 +534,7 @@ def _knows_kept_places(subject: ScriptSubject, kept: KeptFolders) -> bool:
     job, files = subject.job, subject.program.analysis(ConfigurationFiles)
     given = map(str, (*words_of(job), *job.environment.values()))
     texts = (*(each.text for each in subject.program.files), *given, *files.texts())
-    return any(_KEPT_PLACES.search(each) or any(one in each for one in kept.kept) for each in texts)
+    return any(_KEPT_PLACES.search(each) or any(one in each for one in kept.checkpoints) for each in texts)
 
 
 def _brings_away(subject: ScriptSubject, call: ast.Call, kept: KeptFolders, knows_places: bool) -> bool:
@@ -618,13 +618,13 @@ def _is_lost(subject: ScriptSubject, path: ast.expr, kept: KeptFolders) -> bool:
 def is_deleted(begins: str, kept: KeptFolders) -> bool:
     """Whether a path that begins like this is deleted with its host, by the folders that a job keeps."""
     whole = f"{begins.rstrip('/')}/"
-    if whole.startswith(kept.downloaded):
+    if whole.startswith(kept.s3_channels):
         return True
-    if any(whole.startswith(f"{each.rstrip('/')}/") for each in kept.kept):
+    if any(whole.startswith(f"{each.rstrip('/')}/") for each in kept.checkpoints):
         return False
     if not begins.startswith(("/", "~")):
         return "://" not in begins
-    if any(f"{each.rstrip('/')}/".startswith(whole) for each in (*kept.kept, *_NOT_LOST)):
+    if any(f"{each.rstrip('/')}/".startswith(whole) for each in (*kept.checkpoints, *_NOT_LOST)):
         return False  # What follows may lead there.
     return not whole.startswith(_NOT_LOST)
 
