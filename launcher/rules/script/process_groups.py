@@ -449,7 +449,7 @@ def failure_to_meet_ends_the_process(program: Program) -> Iterator[Finding]:
             distribution.RANKS_NEVER_MET,
             handler.type or handler,
             "a rank that could not join its group goes on from here without one: it trains a model for "
-            "itself, and the ranks that did join wait for it",
+            "itself, or ends where it needs the group, and the ranks that did join wait for it",
             severity=Severity.WARNING,
             remedy="Let the exception end the process. Where the script shall also run alone, ask for the "
             'launcher\'s variables first: `if "RANK" in os.environ:`.',

@@ -71,7 +71,7 @@ def checkpoints_can_be_read_again(runs: RankRuns) -> Iterator[Finding]:
             load,
             f"the checkpoint holds {refused.what}, which torch.load of torch {has} refuses, as weights_only "
             f"is True by default since {since}: a run that goes on from it ends here",
-            severity=Severity.WARNING if is_idle or not _may_go_on(runs) else None,
+            severity=_SEVERITIES[is_idle + (not _may_go_on(runs))],
             remedy=f"Save {refused.plain}, or pass weights_only=False to load what a job of yours wrote.",
             related=[
                 related_at(save.node, "saved here"),
@@ -80,6 +80,10 @@ def checkpoints_can_be_read_again(runs: RankRuns) -> Iterator[Finding]:
             ],
         )
         return
+
+
+_SEVERITIES = (None, Severity.WARNING, Severity.INFO)
+"""By how many reasons there are for which this job itself does not come to the load."""
 
 
 def _may_go_on(runs: RankRuns) -> bool:
