@@ -497,8 +497,8 @@ def _of_whole_name(expression: str) -> str:
     """
     whole = expression.removeprefix("^").removesuffix("$").replace(_FOLDER_MARK, "/")
     if whole in (".", "/"):
-        return f".*{whole}"
-    return f"{whole}.+" if whole.endswith("/") and _FOLDER_MARK not in expression else whole
+        return f"(?s:.*{whole})"  # A name may have more than one line.
+    return f"{whole}(?s:.+)" if whole.endswith("/") and _FOLDER_MARK not in expression else whole
 
 
 def _folders_above(pattern: str) -> Iterator[str]:
