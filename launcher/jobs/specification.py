@@ -316,6 +316,11 @@ class JobSpec(Part):
         return {**self.metrics, **own}
 
     @property
+    def may_start_again(self) -> bool:
+        """Whether the job is started again by itself: after an interruption of spot capacity, by retries."""
+        return self.resources.capacity.kind == "spot" or self.limits.max_retries > 0
+
+    @property
     def mounts_lustre(self) -> bool:
         """Whether the hosts mount the cluster's file system, for an input or for checkpoints."""
         for_checkpoints = self.checkpoint is not None and self.checkpoint.lustre is not None

@@ -14,7 +14,7 @@ no rule may judge by it.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
@@ -180,6 +180,14 @@ def package_behind(name: str) -> str | None:
     """The package without which a name of another one cannot be used; None where there is no such thing."""
     package: str | None = _table()["needs"].get(name)
     return package
+
+
+def parts_with_needs(module: str) -> Iterator[str]:
+    """The names of a module that cannot be used without another package: `Trainer` of transformers."""
+    for name in _table()["needs"]:
+        above, _, part = name.rpartition(".")
+        if above == module:
+            yield part
 
 
 def modules_of(packages: Iterable[str]) -> frozenset[str]:

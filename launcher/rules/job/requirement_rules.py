@@ -25,7 +25,7 @@ from launcher.jobs.job_sections import DEFAULT_REQUIREMENTS, NO_REQUIREMENTS
 from launcher.jobs.load_job import import_folders
 from launcher.planning.image_choice import job_image_software
 from launcher.planning.images import image_python, image_release, parse_aws_image
-from launcher.program.index import FileIndex, absolute_module_name, is_package
+from launcher.program.index import FileIndex, absolute_module_name, dotted_name, is_package
 from launcher.program.program import Program
 from launcher.program.texts import folders_added_outside
 from launcher.rules.job.image_packages import (
@@ -39,6 +39,7 @@ from launcher.rules.job.image_packages import (
     modules_of_requirements,
     package_behind,
     package_of,
+    parts_with_needs,
     unfit_package,
     unfit_repository,
     wheels_before,
@@ -70,7 +71,7 @@ def own_modules_are_packed(subject: JobSubject) -> Iterator[Finding]:
     program, source = subject.program, subject.source
     if program is None or source.problems or source.is_packed or import_folders(subject.job) is None:
         return
-    imported = {program.entry, *(file for file, _, _ in sure_imports(program))}
+    imported = _files_at_start(program)
     if any(word in file.text for word in ("sys.modules", "__path__", "addsitedir") for file in imported):
         return
     outside = [_folders_added(source, file) for file in program.files]
@@ -142,7 +143,7 @@ def imports_are_installed(subject: JobSubject) -> Iterator[Finding]:
         return
     if source.problems or source.is_packed or import_folders(job) is None:
         return
-    imported = {program.entry, *(file for file, _, _ in sure_imports(program))}
+    imported = _files_at_start(program)
     if any(map(_INSTALLING.search, (file.text for file in imported))):
         return
     # A package of PyPI lies in none of the folders that a program adds.
@@ -227,12 +228,13 @@ def _names_within(node: ast.stmt, module: str) -> Iterator[str]:
 
 
 def _names_used(file: FileIndex, node: ast.stmt) -> Iterator[str]:
-    """Of what a statement imports by its own name, the parts that the file calls: `transformers.Trainer`."""
+    """Of what a statement imports by its own name, the parts that need a package and that the file calls, as
+    of `transformers.Trainer(...)`."""
     for each in node.names if isinstance(node, ast.Import) else ():
-        own = each.asname or each.name
-        calls = (call for calls in file.calls_of.values() for call in calls)
-        called = (call.func for call in calls if isinstance(call.func, ast.Attribute))
-        yield from dict.fromkeys(f"{each.name}.{one.attr}" for one in called if ast.unparse(one.value) == own)
+        for part in parts_with_needs(each.name):
+            written = f"{each.asname or each.name}.{part}"
+            if any(dotted_name(call.func) == written for call in file.calls_of.get(part, ())):
+                yield f"{each.name}.{part}"
 
 
 def _missing_package(
@@ -300,6 +302,11 @@ def _packages_to_look_at(subject: JobSubject, missing: Mapping[str, Location]) -
         subject="code.requirements",
         verified=False,
     )
+
+
+def _files_at_start(program: Program) -> set[FileIndex]:
+    """The files that are run as soon as the program starts."""
+    return {program.entry, *(file for file, _, _ in sure_imports(program))}
 
 
 def sure_imports(program: Program) -> Iterator[tuple[FileIndex, ast.stmt, str]]:

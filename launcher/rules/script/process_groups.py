@@ -28,7 +28,7 @@ from launcher.program.index import (
     scope_of,
     statement_of,
 )
-from launcher.program.process_environment import changed_variables
+from launcher.program.process_environment import ChangedVariable, changed_variables
 from launcher.program.process_starts import rank_starts
 from launcher.program.program import Program, imports_the_unknown, joining_calls
 from launcher.program.ranks.guards import ends_block
@@ -332,18 +332,18 @@ def ranks_make_a_group(subject: ScriptSubject) -> Iterator[Finding]:
     started = f"the job starts {subject.plan.world_size} processes"
     alone = "each trains a whole model for itself"
     groups = [call for call, _ in program.calls(INIT_PROCESS_GROUP)]
-    others = [call for call, _ in joining_calls(program) if call not in groups]
-    joined = any(surely_runs(program, call, known=run.truth) for call in others)
+    joining = [call for call, _ in joining_calls(program)] if groups else []
     for call in groups:
-        if not joined and _size_of_group(run, call) == "1" and surely_runs(program, call, known=run.truth):
-            what_comes = _NO_STORE if _opens_no_store(run, call) else alone
+        others = (each for each in joining if each not in groups)
+        is_sure = _size_of_group(run, call) == "1" and surely_runs(program, call, known=run.truth)
+        if is_sure and not any(surely_runs(program, each, known=run.truth) for each in others):
+            what_comes = _NO_STORE if _sets_own_port(run, call) else alone
             message = f"{started}, and each makes a group of itself here: {what_comes}"
             starts = [related_at(each, "only here it would start others") for each in rank_starts(program)]
             yield finding_at(distribution.RANKS_NEVER_MET, call, message, related=starts)
     unknown = imports_the_unknown(program)
     if list(rank_starts(program)) or (unknown and imports_what_joins(program)):
         return
-    joining = [call for call, _ in joining_calls(program)] if groups else []
     if joining and all(never_runs(program, call, run.truth) for call in joining):
         message = f"{started}, and in none of them this is come to, which would make a group: {alone}"
         severity = Severity.WARNING if unknown else None
@@ -407,22 +407,22 @@ _NO_STORE = "under torchrun none of them opens a store at the port that this pro
 rank a client (torch/distributed/rendezvous.py, `_create_c10d_store`)."""
 
 
-def _opens_no_store(run: JobRun, call: ast.Call) -> bool:
+def _sets_own_port(run: JobRun, call: ast.Call) -> bool:
     """Whether a group asks torchrun's store, by its variables, and the program sets the port of another."""
-    changed = asks_the_launcher(run.program, call) and changed_variables(run.program)
-    own = any(each.name == "MASTER_PORT" and not each.only_unset for each in changed or ())
-    return run.strategy == "torchrun" and own
+    return run.strategy == "torchrun" and bool(_changes_behind(run, call, "MASTER_PORT"))
+
+
+def _changes_behind(run: JobRun, call: ast.Call, name: str) -> list[ChangedVariable]:
+    """Where the program itself sets a variable of the launcher, of those that a group asks for."""
+    changes = changed_variables(run.program) if asks_the_launcher(run.program, call) else ()
+    return [each for each in changes if each.name == name and not each.only_unset]
 
 
 def _size_of_group(run: JobRun, call: ast.Call) -> str:
     """How many a group has in this job, by its call or the variable that the program sets for it."""
     given = argument_of(call, "world_size", 3)
-    asked = asks_the_launcher(run.program, call) and changed_variables(run.program)
-    sizes = [
-        each.value
-        for each in asked or ()
-        if each.name == "WORLD_SIZE" and not each.only_unset and not _is_set_after_failure(each.node)
-    ]
+    changes = _changes_behind(run, call, "WORLD_SIZE")
+    sizes = [each.value for each in changes if not _is_set_after_failure(each.node)]
     told = {getattr(run.value(each), "value", "") for each in (sizes if given is None else [given])}
     return str(told.pop()) if len(told) == 1 else ""
 

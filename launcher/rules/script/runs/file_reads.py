@@ -358,8 +358,7 @@ def folders_may_be_there_again(runs: RankRuns) -> Iterator[Finding]:
     `exist_ok=True`. Source: developer guide, model-checkpoints; Python's os.makedirs.
     """
     job, planned = runs.subject.job, runs.subject.plan.checkpoints
-    restarts = job.resources.capacity.kind == "spot" or job.limits.max_retries
-    if runs.first is None or planned is None or not restarts:
+    if runs.first is None or planned is None or not job.may_start_again:
         return
     theirs = set() if runs.neighbour is None else {each.node for each in runs.neighbour.calls(*MAKERS)}
     saves = (each for each in runs.first.calls(*SAVERS))

@@ -89,7 +89,7 @@ _SEVERITIES = (None, Severity.WARNING, Severity.INFO)
 def _may_go_on(runs: RankRuns) -> bool:
     """Whether the job is started again by itself, or keeps its checkpoints for another."""
     job = runs.subject.job
-    return bool(job.resources.capacity.kind == "spot" or job.limits.max_retries or job.checkpoint)
+    return job.may_start_again or job.checkpoint is not None
 
 
 _WHOLE_MODEL = re.compile(

@@ -312,13 +312,7 @@ def restarts_come_to_a_load(runs: RankRuns) -> Iterator[Finding]:
     checkpoint is looked for at the start. Source: developer guide, model-managed-spot-training.
     """
     job, planned = runs.subject.job, runs.subject.plan.checkpoints
-    spot = job.resources.capacity.kind == "spot"
-    if (
-        (not spot and not job.limits.max_retries)
-        or planned is None
-        or runs.loads_by_libraries
-        or not runs.trains
-    ):
+    if not job.may_start_again or planned is None or runs.loads_by_libraries or not runs.trains:
         return
     loads = [each for run in runs.runs for each in run.events if _is_asked_to_resume(each)]
     loads += [

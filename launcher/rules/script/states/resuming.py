@@ -118,8 +118,7 @@ def what_restarts_loads_a_checkpoint(subject: ScriptSubject) -> Iterator[Finding
     Source: developer guide, model-managed-spot-training.
     """
     job, program = subject.job, subject.program
-    spot = job.resources.capacity.kind == "spot"
-    if not spot and not job.limits.max_retries:
+    if not job.may_start_again:
         return
     if subject.plan.checkpoints is None or program.unread or (loads := _loads(subject)) is None:
         return
