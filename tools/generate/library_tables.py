@@ -173,6 +173,7 @@ KEYS: Mapping[str, tuple[Callable[[object], Meanings], str]] = {
         _names,
         "Libraries that start the processes, so that the program sets the addresses.",
     ),
+    "newest_versions": (_renamed, "Packages, and the newest version of each."),
     "removed_names": (_by_version, "What a package no longer has, by its name and the version that lost it."),
     "refused_arguments": (
         _refusals,

@@ -12,7 +12,7 @@ from launcher.program.execution.process import Process
 from launcher.program.execution.python_functions import items_of
 from launcher.program.execution.python_library import joined_path
 from launcher.program.surroundings.options import given_in_words
-from launcher.program.values import LIBRARY_TABLES
+from launcher.program.values import LIBRARY_TABLES, canonical_name
 
 Model = Callable[..., Any]
 _BY_MPI = "mpi"
@@ -249,6 +249,13 @@ def _version(package: str) -> Model:
     return read
 
 
+PACKAGE_BY_VERSION = {
+    canonical_name(f"{package.replace('-', '_')}.__version__"): package
+    for package in ("torch", "torchvision", *LIBRARY_TABLES["newest_versions"])
+}
+"""The packages by the names under which their versions are read."""
+
+
 def _version_made(run: Process, event: CallMade) -> object:
     given = event.args[0] if event.args else None
     return _numbers_of(given) if isinstance(given, str) and is_known(given) else Symbol()
@@ -275,7 +282,7 @@ TRAINING_MODELS: dict[str, Model] = {
         (f"{module}.{each}" for module in ("torch.nn.Module()", *CALLING_PARTS) for each in _GIVING_ITSELF),
         _module_itself,
     ),
-    **{f"{each}.__version__=": _version(each) for each in ("torch", "torchvision")},
+    **{f"{name}=": _version(package) for name, package in PACKAGE_BY_VERSION.items()},
     **dict.fromkeys(_VERSIONS, _version_made),
     **dict.fromkeys(_JOINING, _joined),
     "torch.distributed.get_rank": _rank,

@@ -30,6 +30,7 @@ from launcher.program.execution.objects import (
 )
 from launcher.program.execution.process import CODE_FOLDER
 from launcher.program.execution.ranks import removal_of
+from launcher.program.execution.training_libraries import PACKAGE_BY_VERSION
 from launcher.program.execution.written_trees import place_of
 from launcher.program.index import ancestors
 from launcher.program.values import LIBRARY_TABLES, WorldSize
@@ -212,7 +213,7 @@ _EXITS = ("sys.exit", "builtins.exit", "builtins.quit", "os._exit")
 
 @finds(Stage.SCRIPT, training_script.SCRIPT_RAISED)
 def versions_are_accepted(runs: RankRuns) -> Iterator[Finding]:
-    """A test of a library's version by which a program ends, and which that of the job's image does not pass.
+    """A test of a library's version by which a program ends, and which the job's version does not pass.
 
     It takes older versions alone, or compares texts, by which "0.21" comes before "0.3".
 
@@ -228,12 +229,17 @@ def versions_are_accepted(runs: RankRuns) -> Iterator[Finding]:
         package = None if test is None else _package_asked_for(runs, test)
         version = None if package is None else runs.versions.get(package)
         if test is not None and package is not None and version is not None:
+            of_image = package in runs.packages.of_image
+            source = "the job's image has" if of_image else "pip installs"
+            remedy = "Ask in the requirements for a version that it accepts, or let it accept this one."
+            if of_image:
+                older = _older(runs, package, version)
+                remedy = f"Compare versions as such (`packaging.version.Version(...)`), or {older}."
             yield finding_at(
                 training_script.SCRIPT_RAISED,
                 test,
-                f"every rank ends by this test with {package} {version}, which the job's image has",
-                remedy="Compare versions as such (`packaging.version.Version(...)`), or "
-                f"{_older(runs, package, version)}.",
+                f"every rank ends by this test with {package} {version}, which {source}",
+                remedy=remedy,
                 related=[related_at(end, "ends here")],
             )
             return
@@ -243,9 +249,9 @@ def _package_asked_for(runs: RankRuns, test: ast.expr) -> str | None:
     """The library for whose version a test asks: by its `__version__`, whatever that is called here."""
     for each in ast.walk(test):
         if isinstance(each, ast.Name | ast.Attribute):
-            name = runs.program.qualified(each) or ""
-            if name.endswith(".__version__"):
-                return name.partition(".")[0]
+            package = PACKAGE_BY_VERSION.get(runs.program.qualified(each) or "")
+            if package is not None:
+                return package
     return None
 
 

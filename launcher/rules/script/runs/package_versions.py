@@ -14,6 +14,7 @@ from packaging.utils import canonicalize_name
 from packaging.version import InvalidVersion, Version
 
 from launcher.planning.images import image_python, image_release
+from launcher.program.values import LIBRARY_TABLES
 from launcher.rules.job.image_packages import (
     ON_NO_INDEX,
     ImagePackages,
@@ -64,8 +65,6 @@ _EXTENSION = re.compile(
 _MOST_OF_SETUP = 200_000
 """So many bytes of a setup.py are read."""
 _NEWEST = "newest"
-_NEWEST_HYDRA = "1.3"
-"""Source: hydra-core's releases on PyPI."""
 
 
 class PackageVersions:
@@ -141,14 +140,19 @@ class PackageVersions:
         return {name: max(found[name], newer.get(name, "0"), key=Version) for name in found} | exact
 
     @cached_property
-    def hydra(self) -> str | None:
-        """The version of hydra that the requirements bring; None where nobody can tell."""
-        asked = self._asked_for("hydra-core")
-        if asked is None or self._is_opaque("hydra-core"):
-            return None
-        exact = [each.version for each in asked if each.operator in ("==", "~=")]
-        is_limited = any(each.operator in _LIMITS for each in asked)
-        return exact[0] if exact else None if is_limited else _NEWEST_HYDRA
+    def installed(self) -> dict[str, str]:
+        """The versions that pip surely installs of the packages whose newest ones are known: those that the
+        requirements name, or the newest."""
+        found = {package: self._installed(package) for package in LIBRARY_TABLES["newest_versions"]}
+        return {package: version for package, version in found.items() if version is not None}
+
+    def _installed(self, package: str) -> str | None:
+        lowest = self._lowest(package)
+        if lowest == _NEWEST:
+            newest: str = LIBRARY_TABLES["newest_versions"][package]
+            return newest
+        named = {each.version for each in self._asked_for(package) or () if each.operator in ("==", "~=")}
+        return lowest if lowest in named and lowest.count(".") > 1 else None
 
     @cached_property
     def _exact(self) -> dict[str, str]:

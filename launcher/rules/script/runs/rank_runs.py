@@ -386,6 +386,5 @@ class RankRuns:
 
     @property
     def versions(self) -> dict[str, str]:
-        """The versions that the job's image has, as far as they are known, and that of hydra."""
-        hydra = self.packages.hydra
-        return self.packages.of_image | ({} if hydra is None else {"hydra-core": hydra})
+        """The versions that the job's image has and that its requirements bring, as far as they are known."""
+        return self.packages.installed | self.packages.of_image
