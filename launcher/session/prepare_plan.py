@@ -290,8 +290,8 @@ def script_command_line(job: JobSpec, source: SourceTree) -> CommandLine:
 
 def script_text(job: JobSpec, source: SourceTree) -> bytes:
     """The text of the script that is started, cut where it is longer than MOST_BYTES; empty where unread."""
-    wanted = module_files(job.code.module) if job.code.module else (source.entry_point_name,)
-    names = [file.name for file in source.files if file.name in wanted]
+    packed = {file.name for file in source.files}
+    names = [each for each in _script_names(job, source) if each in packed]
     if not names:
         return b""
     try:
@@ -408,9 +408,16 @@ def _judgeable(program: Program | Unread, job: JobSpec, plan: TrainingPlan) -> S
 
 def _program_of(job: JobSpec, source: SourceTree, cache: FileCache) -> Program | Unread | None:
     """The program of a job; None of a shell script or archive, which are not read."""
-    if source.is_packed or not source.packs_entry_point:
-        return None
-    return _script(job, source.folder, source.entry_point_name, cache)
+    packed = {file.name for file in source.files}
+    name = next((each for each in _script_names(job, source) if each in packed), None)
+    return None if source.is_packed or name is None else _script(job, source.folder, name, cache)
+
+
+def _script_names(job: JobSpec, source: SourceTree | None = None) -> tuple[str, ...]:
+    """The names of the files that may be the job's script, from its source."""
+    if job.code.module:
+        return module_files(job.code.module, import_folders(job) or ())
+    return (source.entry_point_name if source is not None else job.code.entry_point or "",)
 
 
 @frozen
@@ -467,10 +474,8 @@ def _started_by_shell(
 
 
 def _own_program(job: JobSpec, root: Path, cache: FileCache) -> Program | Unread | None:
-    from launcher.source.tree import module_files
-
-    script = job.code.entry_point or module_files(job.code.module or "")[0]
-    return _script(job, root, script, cache) if root.is_dir() else None
+    found = (_script(job, root, each, cache) for each in _script_names(job)) if root.is_dir() else ()
+    return next((each for each in found if each is not None), None)
 
 
 def _script(job: JobSpec, root: Path, name: str, cache: FileCache) -> Program | Unread | None:

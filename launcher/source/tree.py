@@ -12,7 +12,7 @@ import posixpath
 import stat
 import tokenize
 import warnings
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import field, replace
 from pathlib import Path
 
@@ -352,10 +352,14 @@ def _names_in_source(
 # Python modules by the files that hold them, as `python -m` finds them below the source folder.
 
 
-def module_files(module: str) -> tuple[str, str]:
-    """The names of the files that may hold what `python -m` runs: a module, or a package's `__main__`."""
+def module_files(module: str, import_folders: Sequence[str] = ()) -> tuple[str, ...]:
+    """The names of the files that may hold what `python -m` runs: a module, or a package's `__main__`.
+
+    First those in the source itself, then those in the folders that PYTHONPATH names besides.
+    """
     path = module.replace(".", "/")
-    return f"{path}.py", f"{path}/__main__.py"
+    folders = ("" if each == "." else f"{each}/" for each in (".", *import_folders))
+    return tuple(f"{folder}{path}{end}" for folder in folders for end in (".py", "/__main__.py"))
 
 
 def runnable_modules(names: Iterable[str]) -> Iterator[str]:

@@ -10,20 +10,17 @@ import posixpath
 import re
 from collections.abc import Iterator
 from pathlib import PurePosixPath
-from typing import TYPE_CHECKING
 
 from launcher.failure_modes import training_script
 from launcher.failure_modes.model import Finding, Severity, Stage
 from launcher.failure_modes.registry import finds
+from launcher.jobs.load_job import import_folders
 from launcher.rules.job.requirement_rules import sure_imports
 from launcher.rules.job.start_scripts import shell_starts, shell_text
 from launcher.rules.job.subject import JobSubject, SourceSubject
 from launcher.source.folder_walk import IgnoredPath, largest_entries, sizes_in_words
 from launcher.source.tree import SourceTree, module_files, runnable_modules
 from launcher.text.values import nearest, size_in_words
-
-if TYPE_CHECKING:
-    pass
 
 # The source directory, the script that the job starts, and what of them is packed.
 
@@ -181,7 +178,8 @@ def module_is_there(subject: SourceSubject) -> Iterator[Finding]:
     if module is None or source.problems or source.is_unread:
         return
     names = {file.name for file in source.files}
-    if names.intersection(module_files(module)):
+    folders = import_folders(subject.job) if isinstance(subject, JobSubject) else ()
+    if folders is None or names.intersection(module_files(module, folders)):
         return
     known = sorted({*runnable_modules(names)})
     near = nearest(module, known)
