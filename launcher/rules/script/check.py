@@ -311,14 +311,15 @@ def _is_kept_from(runs: RankRuns, finding: Finding) -> bool:
     if place is None or finding.severity is Severity.INFO or not finding.code.startswith(_OF_WHAT_RUNS):
         return False
     file = next((each for each in runs.program.files if str(each.path) == place.file), None)
-    calls = [] if file is None else [each for each in file.calls if _location(each) == place]
+    leaving = (each for kind in _LEAVING for each in file.nodes(kind)) if file is not None else ()
+    calls = [] if file is None else [each for each in (*file.calls, *leaving) if _location(each) == place]
     if not calls or not runs.runs:
         return False
     events = (each for run in runs.runs for each in (*run.events, *run.sampling))
     made = {each.node for each in events}
     if any(each.lineno == place.line and file_of(place_of(each)) is file for each in made):
         return False
-    ways = [calls[0]]
+    ways: list[ast.AST] = [calls[0]]
     # A constructor is come to where its class is called.
     owners = [class_of(each) for each in ancestors(calls[0]) if getattr(each, "name", "") == "__init__"]
     if owners and owners[0] is not None:
@@ -358,6 +359,8 @@ def _is_never_drawn(runs: RankRuns, finding: Finding) -> bool:
     return inside and not any(_location(each.node) == place for run in runs.runs for each in run.events)
 
 
+_LEAVING = (ast.Return, ast.Break, ast.Continue, ast.Raise)
+"""The statements by which some ranks leave the others."""
 _OF_WHAT_RUNS = ("DDP", "CKPT007", "CKPT008", "DATA001", "DATA004", "DATA009")
 """The modes of what goes wrong where it runs; others say that something never runs."""
 _NOT_COME_TO = "; this job does not come here"

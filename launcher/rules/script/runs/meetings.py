@@ -12,7 +12,7 @@ from launcher.program.dataflow import argument_of
 from launcher.program.execution.objects import OPEN, OWN, CallMade, Symbol, is_known
 from launcher.program.execution.ranks import STARTING, RankRun, words_of_own
 from launcher.program.program import joining_calls, unknown_imports
-from launcher.program.values import INIT_PROCESS_GROUP
+from launcher.program.values import INIT_PROCESS_GROUP, library_names
 from launcher.rules.script.findings import finding_at, related_at
 from launcher.rules.script.process_groups import imports_what_joins, ranks_without_group
 from launcher.rules.script.runs.rank_runs import TRAINING, RankRuns, settings_of
@@ -38,6 +38,12 @@ _JOINING = re.compile(
     r"|dist(?!anc)|ddp|launch|parallel|process_?group|world|(^|[_ ])(comm(?=$|[_ u])|ranks?(?=$|[_ ]))",
     re.IGNORECASE,
 )
+_NEEDING_GROUP = frozenset(
+    each
+    for each in library_names("collectives")
+    if each.startswith("torch.distributed.") and each.count(".") == 2
+)
+_MAKING_GROUP = library_names("joining_calls")
 _BY_IMPORT = re.compile(r"dist|parallel|launch|cluster|slurm|mpi|comm", re.IGNORECASE)
 """What modules are called that may make one as they are imported."""
 _CHOOSING = re.compile(rf"{_JOINING.pattern}|cuda|device|gpu|accelerat", re.IGNORECASE)
@@ -66,7 +72,7 @@ def ranks_come_to_their_group(runs: RankRuns) -> Iterator[Finding]:
     passed_over = next(
         (call for call, name in joining_calls(runs.program) if name == INIT_PROCESS_GROUP), None
     )
-    if runs.may_call(_JOINING) or imports_what_joins(runs.program):
+    if runs.may_call(_JOINING) or imports_what_joins(runs.program) or _first_without_group(runs):
         return
     if passed_over is None:
         yield from _never_grouped(runs, runs.first)
@@ -81,6 +87,45 @@ def ranks_come_to_their_group(runs: RankRuns) -> Iterator[Finding]:
             *(related_at(each.node, "trained here") for each in [*runs.first.calls(*TRAINING)][:1]),
         ],
     )
+
+
+@finds(Stage.SCRIPT, distribution.SCRIPT_DOES_NOT_FIT_STRATEGY)
+def collectives_have_a_group(runs: RankRuns) -> Iterator[Finding]:
+    """A collective that the ranks come to without a group: torch refuses it, and every rank ends there.
+
+    Mostly the group is made where `--local_rank` is given, which torchrun does not give. Silent behind
+    anything that may have made one.
+
+    Bad: `if args.local_rank != -1: init_process_group("nccl")`, then `torch.distributed.barrier()`, with
+    `strategy: torchrun`. Good: the same with `local_rank = int(os.environ["LOCAL_RANK"])`. Source: the
+    sources of DIST005; torch's distributed_c10d.py, "Default process group has not been initialized".
+    """
+    event = _first_without_group(runs)
+    if event is None:
+        return
+    made = next((call for call, _ in joining_calls(runs.program)), None)
+    yield finding_at(
+        distribution.SCRIPT_DOES_NOT_FIT_STRATEGY,
+        event.node,
+        "no process group is there when the ranks come here: every one of them ends with 'Default process "
+        "group has not been initialized'",
+        remedy="Make the group first, in every rank. torchrun tells the local rank by the variable "
+        "LOCAL_RANK, not by `--local_rank`.",
+        related=[] if made is None else runs.tests_against(made),
+    )
+
+
+def _first_without_group(runs: RankRuns) -> CallMade | None:
+    """The first collective of torch that rank 0 surely calls before anything that may make a group."""
+    if runs.first is None or not runs.are_launched:
+        return None
+    for event in runs.first.events:
+        if event.name in _NEEDING_GROUP:
+            return event if event.is_sure else None
+        is_of_torch = event.name.startswith("torch.")
+        if event.name in _MAKING_GROUP or (not is_of_torch and _JOINING.search(event.name)):
+            return None
+    return None
 
 
 def _never_grouped(runs: RankRuns, first: RankRun) -> Iterator[Finding]:
@@ -355,6 +400,7 @@ def _index(device: object) -> int | None:
 
 MEETING_RUN_RULES = (
     ranks_come_to_their_group,
+    collectives_have_a_group,
     libraries_of_mpi_have_mpi,
     programs_start_themselves_once,
     groups_are_those_of_the_job,

@@ -15,7 +15,16 @@ from launcher.failure_modes.registry import finds
 from launcher.frozen import frozen
 from launcher.jobs.script_inputs import CODE_FOLDER, CONTAINER_ROOT, DEFAULT_CHECKPOINT_PATH, channel_folder
 from launcher.program.dataflow import argument_of, constant_argument, origins, origins_of_binding, text_parts
-from launcher.program.index import Binding, BindingKind, ancestors, file_of, last_name, parent_of, scope_of
+from launcher.program.index import (
+    Binding,
+    BindingKind,
+    ancestors,
+    file_of,
+    last_name,
+    parent_of,
+    scope_of,
+    statement_of,
+)
 from launcher.program.process_environment import changed_variables
 from launcher.program.program import Program
 from launcher.program.ranks.reachability import Reachability, never_runs
@@ -607,12 +616,26 @@ def _is_lost(subject: ScriptSubject, path: ast.expr, kept: KeptFolders) -> bool:
         isinstance(scope_of(each).node, ast.ClassDef) for each in places
     ):
         return False  # The default of a field, instead of which something unknown gives another.
+    if any(_is_given_by_words(subject, each) for each in places):
+        return False
     known = [each.text for each in begins if each.text is not None]
     if any(f"{each.rstrip('/')}/" == f"{OUTPUT_FOLDER}/" for each in known):
         return not any(
             re.search(r"(^|/)(data|failure)(/|$)", each) for each in texts_in(subject.program, path)
         )
     return bool(known) and all(is_deleted(each, kept) for each in known)
+
+
+def _is_given_by_words(subject: ScriptSubject, place: ast.expr) -> bool:
+    """Whether the job's words give an attribute that a text sets: `--system.work_dir=/opt/ml/model`
+    for `config.system.work_dir = "./out"`."""
+    statement = statement_of(place)
+    targets = statement.targets if isinstance(statement, ast.Assign) else []
+    names = {each.attr for each in targets if isinstance(each, ast.Attribute)}
+    given = {
+        word.partition("=")[0].lstrip("-").rpartition(".")[2] for word in words_of(subject.job) if "=" in word
+    }
+    return not names.isdisjoint(given)
 
 
 def is_deleted(begins: str, kept: KeptFolders) -> bool:
@@ -622,6 +645,8 @@ def is_deleted(begins: str, kept: KeptFolders) -> bool:
         return True
     if any(whole.startswith(f"{each.rstrip('/')}/") for each in kept.checkpoints):
         return False
+    if begins.startswith("../"):
+        return is_deleted(posixpath.normpath(posixpath.join(CODE_FOLDER, begins)), kept)
     if not begins.startswith(("/", "~")):
         return "://" not in begins
     if any(f"{each.rstrip('/')}/".startswith(whole) for each in (*kept.checkpoints, *_NOT_LOST)):
