@@ -430,12 +430,18 @@ _MADE_OF_A_CLASS = re.compile(
     r"(torch|torchvision|tensorboardX|timm)\.(\w+\.)*(?!(\w*Tensor|Size|Generator)\()[A-Z]\w*\(\)"
 )
 """An object of a class of these libraries, which is true as it is: a writer, a sampler, a transformation."""
+_OF_TIME_AND_PLACE = re.compile(
+    r"(time\.(strftime|ctime|time|time_ns)|os\.getpid|uuid\.uuid\d|socket\.gethostname|platform\.node|"
+    r"(datetime\.)?datetime\.(now|utcnow|today)(\(\)\.(strftime|isoformat|timestamp))?)\(\)"
+)
+"""What is another one at each start, and never empty or zero."""
 
 
 def truth_of(value: object) -> bool | None:
     """Whether a value is true, None where nobody can tell."""
     if isinstance(value, Symbol):
-        return True if _MADE_OF_A_CLASS.fullmatch(value.name) else None
+        is_true = _MADE_OF_A_CLASS.fullmatch(value.name) or _OF_TIME_AND_PLACE.fullmatch(value.name)
+        return True if is_true else None
     if isinstance(value, str) and not is_known(value):
         return True if value.strip(OPEN + OWN) else None
     if isinstance(value, OpenDictionary) and not value:

@@ -86,7 +86,9 @@ class OptionParser:
     def _add_argument(self, *flags: Any, **given: Any) -> object:
         names = [each for each in flags if isinstance(each, str) and is_known(each)]
         options = {
-            key: value for key, value in given.items() if key in _KEPT and not isinstance(value, Symbol)
+            key: value
+            for key, value in given.items()
+            if key in _KEPT and (key == "default" or not isinstance(value, Symbol))
         }
         count = getattr(given.get("nargs"), "name", None)
         if count in _COUNTS:

@@ -32,7 +32,7 @@ from launcher.program.execution.process import CODE_FOLDER
 from launcher.program.execution.ranks import removal_of
 from launcher.program.execution.training_libraries import PACKAGE_BY_VERSION
 from launcher.program.execution.written_trees import place_of
-from launcher.program.index import ancestors
+from launcher.program.index import ancestors, last_name
 from launcher.program.values import LIBRARY_TABLES, WorldSize
 from launcher.rules.script.findings import finding_at, related_at
 from launcher.rules.script.runs.rank_runs import (
@@ -122,12 +122,13 @@ def names_are_bound(runs: RankRuns) -> Iterator[Finding]:
             )
 
 
-@finds(Stage.SCRIPT, training_script.SCRIPT_RAISED)
+@finds(Stage.SCRIPT, training_script.SCRIPT_RAISED, training_script.ENTRY_POINT_MISSING)
 def arguments_are_still_taken(runs: RankRuns) -> Iterator[Finding]:
     """A call that every rank makes and that the image's version of the library refuses, by its arguments.
 
-    Each rank ends there: a keyword is gone, has become required, or arguments have to be named. Silent within
-    a `try`, where nobody can tell the arguments, and where the version may be an older one.
+    Each rank ends there: a keyword is gone, has become required, or arguments have to be named; also where
+    HfArgumentParser takes it of the job's words. Silent within a `try`, where nobody can tell the arguments,
+    and where the version may be an older one.
 
     Bad: `librosa.filters.mel(22050, 1024)`. Good: `librosa.filters.mel(sr=22050, n_fft=1024)`. Source: the
     release notes of the libraries, and the signatures in their wheels (`launcher/program/libraries`).
@@ -140,8 +141,9 @@ def arguments_are_still_taken(runs: RankRuns) -> Iterator[Finding]:
             if said is None:
                 continue
             told.add(event.node)
+            by_words = last_name(event.node.func) == "HfArgumentParser"
             yield finding_at(
-                training_script.SCRIPT_RAISED,
+                training_script.ENTRY_POINT_MISSING if by_words else training_script.SCRIPT_RAISED,
                 event.node,
                 f"{event.name} of {package} {version} {said[0]} (since {since}): {_who(event)}",
                 severity=None if event.is_sure else Severity.WARNING,

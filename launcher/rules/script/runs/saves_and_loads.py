@@ -119,6 +119,7 @@ _OTHER_LOADS = (
 _ASKED_FOR_OTHERS = (*_OTHER_LOADS, "transformers.file_utils.", "transformers.utils.", "argparse.")
 """How those begin that are asked to resume something else, or name a checkpoint in their documentation."""
 _PRETRAINED = re.compile(r"(torch\.hub|torch\.utils\.model_zoo|timm|transformers|clip|huggingface_hub)\.")
+_LISTING = frozenset({"os.listdir", "os.scandir", "glob.glob", "glob.iglob"})
 _OTHER_THINGS = re.compile(rf"^load_({_OTHER_FILES})s?$|^load_ext\w*$|from_url")
 
 
@@ -322,7 +323,13 @@ def restarts_come_to_a_load(runs: RankRuns) -> Iterator[Finding]:
         if _may_load(each) and not (each.name in _READERS and resumes_nothing(runs.program, each.node))
     ]
     files = [each for each in loads if each.name == "torch.load"]
-    is_new = bool(files) and all(OWN in str(text_of_path(each.argument("f", 0))) for each in files)
+    listed = _folders_listed(runs, planned.local_path)
+    looked_in = [
+        path for each in files if (path := text_of_path(each.argument("f", 0))) is not None
+    ] or listed
+    is_new = bool(looked_in) and all(OWN in each for each in looked_in)
+    if listed and not (is_new or loads) and idle_loads(runs):
+        return  # Nothing is there yet at the first start.
     others = [] if is_new else _reads_of_other_files(runs, loads)
     restored = others if any(each not in others for each in loads) else []
     loads = [] if is_new or others else loads
@@ -357,6 +364,13 @@ def restarts_come_to_a_load(runs: RankRuns) -> Iterator[Finding]:
     failing = (failing_tests(runs.program, runs.first.truths.get, each) for each in idle)
     tests = [] if is_new or restored else [test for found in failing for _, test in found]
     yield nothing_resumed(runs.subject, trained.node, lacking, related, saved, tests)
+
+
+def _folders_listed(runs: RankRuns, kept: str) -> list[str]:
+    """The folders below the one for checkpoints in which rank 0 looks for files."""
+    before = [] if runs.first is None else _before_the_end(runs.first)
+    paths = (text_of_path(each.args[0]) for each in before if each.name in _LISTING and each.args)
+    return [each for each in paths if each is not None and is_in(each, kept)]
 
 
 def _before_the_end(run: RankRun) -> list[CallMade]:
