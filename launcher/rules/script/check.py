@@ -60,7 +60,7 @@ from launcher.rules.script.findings import ScriptSubject
 from launcher.rules.script.runs.collective_order import ORDER_RUN_RULES
 from launcher.rules.script.runs.early_ends import ENDING_RUN_RULES
 from launcher.rules.script.runs.file_reads import FILE_RUN_RULES
-from launcher.rules.script.runs.meetings import MEETING_RUN_RULES
+from launcher.rules.script.runs.meetings import MEETING_RUN_RULES, collective_without_group
 from launcher.rules.script.runs.rank_runs import RankRuns
 from launcher.rules.script.runs.reduced_gradients import GRADIENT_RUN_RULES
 from launcher.rules.script.runs.refused_checkpoints import REFUSED_RUN_RULES
@@ -285,7 +285,7 @@ def check_runs(subject: ScriptSubject, findings: Sequence[Finding]) -> Iterator[
         findings = [
             _as_information(each, _NOT_COME_TO) if _is_kept_from(runs, each) else each
             for each in findings
-            if not (_is_loaded(runs, each) or _is_never_drawn(runs, each))
+            if not (_is_loaded(runs, each) or _is_never_drawn(runs, each) or _is_ended_before(runs, each))
         ]
     except Exception:
         # A rank that cannot be followed, or not in time, takes nothing away of what was read.
@@ -344,6 +344,11 @@ def _is_loaded(runs: RankRuns, finding: Finding) -> bool:
         ):
             return True
     return False
+
+
+def _is_ended_before(runs: RankRuns, finding: Finding) -> bool:
+    """Whether ranks that are said to train each for itself end before, at a collective without a group."""
+    return finding.code == distribution.RANKS_NEVER_MET.code and collective_without_group(runs) is not None
 
 
 def _is_never_drawn(runs: RankRuns, finding: Finding) -> bool:

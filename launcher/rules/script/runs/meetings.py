@@ -72,7 +72,7 @@ def ranks_come_to_their_group(runs: RankRuns) -> Iterator[Finding]:
     passed_over = next(
         (call for call, name in joining_calls(runs.program) if name == INIT_PROCESS_GROUP), None
     )
-    if runs.may_call(_JOINING) or imports_what_joins(runs.program) or _first_without_group(runs):
+    if runs.may_call(_JOINING) or imports_what_joins(runs.program) or collective_without_group(runs):
         return
     if passed_over is None:
         yield from _never_grouped(runs, runs.first)
@@ -100,7 +100,7 @@ def collectives_have_a_group(runs: RankRuns) -> Iterator[Finding]:
     `strategy: torchrun`. Good: the same with `local_rank = int(os.environ["LOCAL_RANK"])`. Source: the
     sources of DIST005; torch's distributed_c10d.py, "Default process group has not been initialized".
     """
-    event = _first_without_group(runs)
+    event = collective_without_group(runs)
     if event is None:
         return
     made = next((call for call, _ in joining_calls(runs.program)), None)
@@ -115,7 +115,7 @@ def collectives_have_a_group(runs: RankRuns) -> Iterator[Finding]:
     )
 
 
-def _first_without_group(runs: RankRuns) -> CallMade | None:
+def collective_without_group(runs: RankRuns) -> CallMade | None:
     """The first collective of torch that rank 0 surely calls before anything that may make a group."""
     if runs.first is None or not runs.are_launched:
         return None
