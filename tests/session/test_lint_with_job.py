@@ -50,6 +50,18 @@ def test_the_script_of_a_job_is_judged_at_its_line(write_job: WriteJob) -> None:
     assert found(module) == ["src/train.py:1:1 DDP004"]
 
 
+def test_a_package_is_judged_that_pythonpath_leads_to(write_job: WriteJob) -> None:
+    file = write_job(
+        code={"source_dir": "src", "module": "wave"}, environment={"PYTHONPATH": "${SM_SOURCE_DIR}/lib"}
+    )
+    package = file.parent / "src" / "lib" / "wave"
+    package.mkdir(parents=True)
+    (package / "__init__.py").touch()
+    (package / "__main__.py").write_text("from wave.steps import run\n", "utf-8")
+    (package / "steps.py").write_text("barrier()\ndef run(): pass\n", "utf-8")
+    assert found(file) == ["src/lib/wave/steps.py:1:1 DDP004"]
+
+
 def test_what_the_script_imports_from_the_source_is_judged(write_job: WriteJob) -> None:
     file = job_with(write_job, "import model.steps\n")
     (file.parent / "src" / "model").mkdir()

@@ -16,6 +16,7 @@ from launcher.source.tree import (
     SourceTree,
     find_names,
     find_offered_options,
+    module_files,
     read_command_line,
     read_source,
 )
@@ -277,3 +278,9 @@ def test_what_a_script_offers_is_seen_also_where_it_takes_more() -> None:
 )
 def test_transformers_arguments_hold_a_limit_of_steps(parser: str, offered: dict[str, bool]) -> None:
     assert find_offered_options(parser.encode()) == offered
+
+
+def test_a_module_is_looked_for_in_the_source_and_then_in_the_folders_of_pythonpath() -> None:
+    own = ("pkg/train.py", "pkg/train/__main__.py")
+    assert module_files("pkg.train") == own
+    assert module_files("pkg.train", [".", "src"]) == (*own, *own, *(f"src/{each}" for each in own))

@@ -249,7 +249,7 @@ def _version(package: str) -> Model:
     return read
 
 
-PACKAGE_BY_VERSION = {
+PACKAGE_BY_VERSION: dict[str, str] = {
     canonical_name(f"{package.replace('-', '_')}.__version__"): package
     for package in ("torch", "torchvision", *LIBRARY_TABLES["newest_versions"])
 }

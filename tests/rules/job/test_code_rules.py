@@ -196,6 +196,13 @@ def test_a_module_of_no_package_of_the_source_may_be_installed(
     assert ("Did you mean train?" in finding.remedy) == (severity == "warning")
 
 
+@pytest.mark.parametrize("folder", ["${SM_SOURCE_DIR}/lib", "lib", "/opt/elsewhere"])
+def test_a_module_in_a_folder_of_pythonpath_is_there(judge, src: Path, folder: str) -> None:
+    modules(src, "lib/wave/__main__.py")
+    code = {"source_dir": "src", "module": "wave"}
+    assert judge("CODE002", code_section=code, environment={"PYTHONPATH": folder}) == []
+
+
 def test_a_source_that_is_missing_is_said_of_a_module_too(judge) -> None:
     (finding,) = judge("CODE002", code_section={"source_dir": "elsewhere", "module": "pkg.train"})
     assert finding.path == ("code", "source_dir")

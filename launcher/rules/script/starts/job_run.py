@@ -432,11 +432,11 @@ def may_run(run: JobRun, node: ast.expr, deepest: int = 4) -> bool:
 def failing_tests(
     program: Program,
     truth: Callable[[ast.expr], bool | None],
-    call: ast.Call,
+    call: ast.AST,
     deepest: int = 3,
-) -> list[tuple[ast.Call, ast.expr]]:
-    """The tests that keep a call from running, by what they are in a job: around it, of what leaves before
-    it, or around the calls of its function; each with the call that it is around."""
+) -> list[tuple[ast.AST, ast.expr]]:
+    """The tests that keep a call or statement from running, by what they are in a job: around it, of what
+    leaves before it, or around the calls of its function; each with what it is around."""
     inner: ast.AST = call
     for outer in ancestors(call):
         body = outer.body if isinstance(outer, ast.If) else [getattr(outer, "body", None)]

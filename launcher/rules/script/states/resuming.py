@@ -195,7 +195,7 @@ class _HeldLoad:
     """What would load a checkpoint, and what it waits for: an option that a job does not give, or an empty
     entry of a configuration, and where that is."""
 
-    load: ast.expr
+    load: ast.AST
     name: str
     is_option: bool
     place: Location
@@ -269,7 +269,7 @@ def _loads(subject: ScriptSubject) -> _Loads | None:
         for call in whole or ([] if weights else idle)
         for each in failing_tests(program, run.truth, call)
     ]
-    waiting: list[tuple[ast.expr, ast.expr]] = [*failing, *((each, each) for each in asking)]
+    waiting: list[tuple[ast.AST, ast.expr]] = [*failing, *((each, each) for each in asking)]
     held = [one for place, test in waiting for one in _waits_for(run, place, test)]
     alone = {each.name: each for each in reversed(held) if each.is_option is held[0].is_option}
     return _Loads(weights, [*alone.values()][::-1][:2], idle, [test for _, test in failing])
@@ -317,7 +317,7 @@ def _is_known(star: str) -> bool:
     return top in sys.stdlib_module_names or top in ("torch", "numpy")
 
 
-def _waits_for(run: JobRun, load: ast.expr, test: ast.expr) -> Iterator[_HeldLoad]:
+def _waits_for(run: JobRun, load: ast.AST, test: ast.expr) -> Iterator[_HeldLoad]:
     """The options that a test or an argument asks for and the job does not give, or entries of configuration
     files that are empty."""
     if isinstance(test, ast.BoolOp) and isinstance(test.op, ast.And):
