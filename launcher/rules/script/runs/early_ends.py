@@ -140,8 +140,10 @@ def arguments_are_still_taken(runs: RankRuns) -> Iterator[Finding]:
             said = None if version is None else _refusal(event, argument)
             if said is None:
                 continue
-            told.add(event.node)
             by_words = last_name(event.node.func) == "HfArgumentParser"
+            if by_words and _is_a_field(runs, str(argument)):
+                continue
+            told.add(event.node)
             yield finding_at(
                 training_script.ENTRY_POINT_MISSING if by_words else training_script.SCRIPT_RAISED,
                 event.node,
@@ -150,6 +152,11 @@ def arguments_are_still_taken(runs: RankRuns) -> Iterator[Finding]:
                 remedy=f"{said[1]}, or {_older(runs, package, since)}.",
             )
             break
+
+
+def _is_a_field(runs: RankRuns, name: str) -> bool:
+    fields = (each.target for file in runs.program.files for each in file.nodes(ast.AnnAssign))
+    return any(isinstance(each, ast.Name) and each.id == name for each in fields)
 
 
 @finds(Stage.SCRIPT, training_script.SCRIPT_RAISED)

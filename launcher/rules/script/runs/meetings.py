@@ -93,8 +93,8 @@ def ranks_come_to_their_group(runs: RankRuns) -> Iterator[Finding]:
 def collectives_have_a_group(runs: RankRuns) -> Iterator[Finding]:
     """A collective that the ranks come to without a group: torch refuses it, and every rank ends there.
 
-    Mostly the group is made where `--local_rank` is given, which torchrun does not give. Silent behind
-    anything that may have made one.
+    Mostly the group is made where an option tells the local rank, which torchrun tells by a variable alone.
+    Silent behind anything that may have made one.
 
     Bad: `if args.local_rank != -1: init_process_group("nccl")`, then `torch.distributed.barrier()`, with
     `strategy: torchrun`. Good: the same with `local_rank = int(os.environ["LOCAL_RANK"])`. Source: the
