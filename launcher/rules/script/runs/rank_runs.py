@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
@@ -385,6 +385,8 @@ class RankRuns:
         return PackageVersions(self.subject)
 
     @property
-    def versions(self) -> dict[str, str]:
+    def versions(self) -> Mapping[str, str]:
         """The versions that the job's image has and that its requirements bring, as far as they are known."""
-        return self.packages.installed | self.packages.of_image
+        from launcher.rules.script.runs.package_versions import KnownVersions
+
+        return KnownVersions(self.packages)
