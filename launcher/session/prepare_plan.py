@@ -290,12 +290,11 @@ def script_command_line(job: JobSpec, source: SourceTree) -> CommandLine:
 
 def script_text(job: JobSpec, source: SourceTree) -> bytes:
     """The text of the script that is started, cut where it is longer than MOST_BYTES; empty where unread."""
-    packed = {file.name for file in source.files}
-    names = [each for each in _script_names(job, source) if each in packed]
-    if not names:
+    name = _packed_script(job, source)
+    if name is None:
         return b""
     try:
-        return source.read(names[0], MOST_SCRIPT_BYTES + 1)
+        return source.read(name, MOST_SCRIPT_BYTES + 1)
     except SourceError:
         return b""
 
@@ -408,16 +407,19 @@ def _judgeable(program: Program | Unread, job: JobSpec, plan: TrainingPlan) -> S
 
 def _program_of(job: JobSpec, source: SourceTree, cache: FileCache) -> Program | Unread | None:
     """The program of a job; None of a shell script or archive, which are not read."""
+    name = None if source.is_packed else _packed_script(job, source)
+    return None if name is None else _script(job, source.folder, name, cache)
+
+
+def _packed_script(job: JobSpec, source: SourceTree) -> str | None:
+    """The name of the job's script among the files that are packed; None where it is none of them."""
     packed = {file.name for file in source.files}
-    name = next((each for each in _script_names(job, source) if each in packed), None)
-    return None if source.is_packed or name is None else _script(job, source.folder, name, cache)
+    names = _files_of_module(job) if job.code.module else (source.entry_point_name,)
+    return next((each for each in names if each in packed), None)
 
 
-def _script_names(job: JobSpec, source: SourceTree | None = None) -> tuple[str, ...]:
-    """The names of the files that may be the job's script, from its source."""
-    if job.code.module:
-        return module_files(job.code.module, import_folders(job) or ())
-    return (source.entry_point_name if source is not None else job.code.entry_point or "",)
+def _files_of_module(job: JobSpec) -> tuple[str, ...]:
+    return module_files(job.code.module or "", import_folders(job) or ())
 
 
 @frozen
@@ -474,7 +476,8 @@ def _started_by_shell(
 
 
 def _own_program(job: JobSpec, root: Path, cache: FileCache) -> Program | Unread | None:
-    found = (_script(job, root, each, cache) for each in _script_names(job)) if root.is_dir() else ()
+    names = (job.code.entry_point,) if job.code.entry_point else _files_of_module(job)
+    found = (_script(job, root, each, cache) for each in names) if root.is_dir() else ()
     return next((each for each in found if each is not None), None)
 
 

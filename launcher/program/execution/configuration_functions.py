@@ -200,7 +200,7 @@ def _base(event: CallMade) -> tuple[int, int] | None:
 
 def _version(run: Process, event: CallMade) -> tuple[int, int] | None:
     """Hydra's version, as far as the job or the program says it; only 1.2 and newer ones know a base."""
-    found = re.match(r"(\d+)\.(\d+)", run.world.versions.get("hydra-core", ""))
+    found = re.match(r"(\d+)\.(\d+)", run.world.version_of("hydra-core") or "")
     if found:
         return int(found[1]), int(found[2])
     return _CHANGES_FOLDER_UNTIL if "version_base" in event.keywords or len(event.args) > 2 else None

@@ -31,9 +31,9 @@ SCALARS = (bool, int, float, str, bytes, type(None), PurePosixPath)
 class RankWorld:
     """What a launcher and a job tell one process: which of the ranks it is, its words and its variables.
 
-    `strategy` is the job's way of starting processes; with mpirun it is MPI that tells the ranks. `versions`
-    are those that the image has, by the names of packages, `child` which of the processes is followed that a
-    program starts itself by torch.multiprocessing.
+    `strategy` is the job's way of starting processes; with mpirun it is MPI that tells the ranks.
+    `version_of` tells the version of a package, None where nobody knows it; `child` which of the processes is
+    followed that a program starts itself by torch.multiprocessing.
     """
 
     rank: int
@@ -44,7 +44,7 @@ class RankWorld:
     words: tuple[str, ...]
     environment: Mapping[str, str]
     strategy: str
-    versions: Mapping[str, str] = field(default_factory=dict)
+    version_of: Callable[[str], str | None] = lambda package: None
     child: int = 0
 
 

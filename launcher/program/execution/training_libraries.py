@@ -243,7 +243,7 @@ def _version(package: str) -> Model:
     kind = _ComparedVersion if package == "torch" else str
 
     def read(run: Process, owner: object) -> object:
-        found = run.world.versions.get(package)
+        found = run.world.version_of(package)
         return Symbol() if found is None else kind(found)
 
     return read

@@ -311,17 +311,19 @@ def _is_kept_from(runs: RankRuns, finding: Finding) -> bool:
     if place is None or finding.severity is Severity.INFO or not finding.code.startswith(_OF_WHAT_RUNS):
         return False
     file = next((each for each in runs.program.files if str(each.path) == place.file), None)
-    leaving = (each for kind in _LEAVING for each in file.nodes(kind)) if file is not None else ()
-    calls = [] if file is None else [each for each in (*file.calls, *leaving) if _location(each) == place]
-    if not calls or not runs.runs:
+    if file is None or not runs.runs:
+        return False
+    leaving = (each for kind in _LEAVING for each in file.statements.get(kind, ()))
+    about = next((each for each in (*file.calls, *leaving) if _location(each) == place), None)
+    if about is None:
         return False
     events = (each for run in runs.runs for each in (*run.events, *run.sampling))
     made = {each.node for each in events}
     if any(each.lineno == place.line and file_of(place_of(each)) is file for each in made):
         return False
-    ways: list[ast.AST] = [calls[0]]
+    ways: list[ast.AST] = [about]
     # A constructor is come to where its class is called.
-    owners = [class_of(each) for each in ancestors(calls[0]) if getattr(each, "name", "") == "__init__"]
+    owners = [class_of(each) for each in ancestors(about) if getattr(each, "name", "") == "__init__"]
     if owners and owners[0] is not None:
         ways = [call for each in runs.program.files for call in each.calls_of.get(owners[0].name, ())]
     return bool(ways) and all(

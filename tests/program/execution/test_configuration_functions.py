@@ -33,7 +33,7 @@ def run_of(
     found = read.analysis(ConfigurationFiles)
     versions = {"hydra-core": version} if version else {}
     variables = variables_of_torchrun(16, 8, 1)
-    world = RankWorld(1, 1, 16, 8, 8, tuple(words), variables, "torchrun", versions)
+    world = RankWorld(1, 1, 16, 8, 8, tuple(words), variables, "torchrun", versions.get)
     return run_rank(read, world, found.document, found.packaged)
 
 

@@ -236,7 +236,7 @@ def versions_are_accepted(runs: RankRuns) -> Iterator[Finding]:
             else next((each.test for each in ancestors(end) if isinstance(each, ast.If)), None)
         )
         package = None if test is None else _package_asked_for(runs, test)
-        version = None if package is None else runs.versions.get(package)
+        version = None if package is None else runs.packages.version_of(package)
         if test is not None and package is not None and version is not None:
             of_image = package in runs.packages.of_image
             source = "the job's image has" if of_image else "pip installs"

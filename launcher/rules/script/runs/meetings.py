@@ -43,6 +43,7 @@ _NEEDING_GROUP = frozenset(
     for each in library_names("collectives")
     if each.startswith("torch.distributed.") and each.count(".") == 2
 )
+"""The collectives of torch, which it refuses without a group."""
 _MAKING_GROUP = library_names("joining_calls")
 _BY_IMPORT = re.compile(r"dist|parallel|launch|cluster|slurm|mpi|comm", re.IGNORECASE)
 """What modules are called that may make one as they are imported."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import posixpath
 import re
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -139,9 +139,12 @@ class PackageVersions:
         newer = {name: first for name, first in wheels.items() if first is not None}
         return {name: max(found[name], newer.get(name, "0"), key=Version) for name in found} | exact
 
-    def installed(self, package: str) -> str | None:
-        """The version that pip surely installs of a package whose newest one is known: the one that the
-        requirements name, or the newest."""
+    def version_of(self, package: str) -> str | None:
+        """The version that the job has, as far as it is known: its image's, the one that the requirements
+        name, or the newest, which pip installs."""
+        of_image = self.of_image.get(package)
+        if of_image is not None or package not in LIBRARY_TABLES["newest_versions"]:
+            return of_image
         lowest = self._lowest(package)
         if lowest == _NEWEST:
             newest: str = LIBRARY_TABLES["newest_versions"][package]
@@ -259,35 +262,6 @@ class PackageVersions:
             each in _OF_ALL or modules_of([each]) & brought or own & (modules_brought(each) or frozenset())
             for each in limited
         )
-
-
-class KnownVersions(Mapping[str, str]):
-    """The versions that a job's image has and that its requirements bring, as far as they are known.
-
-    The source is only looked at where a program asks for the version of what the requirements may bring.
-    """
-
-    def __init__(self, packages: PackageVersions) -> None:
-        """Of the packages of a job."""
-        self._packages = packages
-
-    def __getitem__(self, package: str) -> str:
-        """The version of a package. Raises KeyError where it is not known."""
-        found = self._packages.of_image.get(package)
-        if found is None and package in LIBRARY_TABLES["newest_versions"]:
-            found = self._packages.installed(package)
-        if found is None:
-            raise KeyError(package)
-        return found
-
-    def __iter__(self) -> Iterator[str]:
-        """The packages whose version is known."""
-        names = {**self._packages.of_image, **LIBRARY_TABLES["newest_versions"]}
-        return (each for each in names if each in self)
-
-    def __len__(self) -> int:
-        """How many they are."""
-        return sum(1 for _ in self)
 
 
 def _start_of(file: SourceFile) -> str:

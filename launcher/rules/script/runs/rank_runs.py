@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
@@ -373,7 +373,7 @@ class RankRuns:
             words_of(job),
             variables,
             self.strategy,
-            self.versions,
+            self._version_of,
         )
 
     @cached_property
@@ -384,9 +384,5 @@ class RankRuns:
 
         return PackageVersions(self.subject)
 
-    @property
-    def versions(self) -> Mapping[str, str]:
-        """The versions that the job's image has and that its requirements bring, as far as they are known."""
-        from launcher.rules.script.runs.package_versions import KnownVersions
-
-        return KnownVersions(self.packages)
+    def _version_of(self, package: str) -> str | None:
+        return self.packages.version_of(package)

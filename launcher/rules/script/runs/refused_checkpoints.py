@@ -50,7 +50,7 @@ def checkpoints_can_be_read_again(runs: RankRuns) -> Iterator[Finding]:
     Bad: `torch.save({"model": ..., "args": args}, path)` and `torch.load(path)`. Good: `vars(args)`, or
     `torch.load(path, weights_only=False)`. Source: the release notes of torch 2.6.
     """
-    has = runs.versions.get("torch")
+    has = runs.packages.version_of("torch")
     if (
         has is None
         or _parts(has) < _REFUSED_SINCE

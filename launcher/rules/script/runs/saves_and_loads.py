@@ -120,6 +120,7 @@ _ASKED_FOR_OTHERS = (*_OTHER_LOADS, "transformers.file_utils.", "transformers.ut
 """How those begin that are asked to resume something else, or name a checkpoint in their documentation."""
 _PRETRAINED = re.compile(r"(torch\.hub|torch\.utils\.model_zoo|timm|transformers|clip|huggingface_hub)\.")
 _LISTING = frozenset({"os.listdir", "os.scandir", "glob.glob", "glob.iglob"})
+"""What names the files of a folder, which is their first argument."""
 _OTHER_THINGS = re.compile(rf"^load_({_OTHER_FILES})s?$|^load_ext\w*$|from_url")
 
 
