@@ -14,7 +14,13 @@ from typing import Any
 
 from launcher.program.execution.expressions import chosen, is_made, joined
 from launcher.program.execution.objects import (
+    MODULE_MISSING,
+    NAME_MISSING,
+    READ_UNBOUND,
+    READ_UNSET,
+    RECORD_MADE,
     STARS,
+    UNMET,
     BoundCall,
     CallMade,
     Class,
@@ -45,9 +51,15 @@ from launcher.program.execution.process import CODE_FOLDER, Packaged, Process
 from launcher.program.execution.python_functions import python_names
 from launcher.program.execution.statements import record_fields
 from launcher.program.execution.training_libraries import CALLING_PARTS
-from launcher.program.execution.written_trees import WrittenTrees, call_at, place_of
+from launcher.program.execution.written_trees import (
+    WrittenTrees,
+    call_at,
+    may_bind,
+    place_of,
+    shows_all_bindings,
+    tests_against,
+)
 from launcher.program.index import (
-    SCOPE,
     FileIndex,
     absolute_module_name,
     ancestors,
@@ -58,21 +70,9 @@ from launcher.program.index import (
 from launcher.program.program import Program
 from launcher.program.values import canonical_name
 
-READ_UNSET = "os.environ.__getitem__"
-"""Stands among the calls where a variable is read that is not set."""
-READ_UNBOUND = "builtins.globals.__getitem__"
-"""Stands among the calls where a name is read to which nothing gives a value."""
 _IMPORTS = (ast.Import, ast.ImportFrom)
-MODULE_MISSING = "builtins.ModuleNotFoundError.raised"
-"""Stands among the calls where a program ends by a test of a module that is missing, with its name."""
-RECORD_MADE = "dataclasses.dataclass.made"
-"""Stands among the calls where a class becomes a dataclass, with the class."""
-UNMET = "builtins.AssertionError.raised"
-"""Stands among the calls where an assertion on numbers does not hold, with its test."""
 _STEPS_OF_ONE_CALL = 50_000
 _MOST_PASSED_OVER = 2
-_BINDING_OTHERS = frozenset({"globals", "exec", "execfile", "install"})
-"""What gives values to names that nobody sees, as gettext's `install` does to `_`."""
 _DEEPEST_CALL = 40
 
 
@@ -210,7 +210,7 @@ class ProgramRun(Process):
             is_import = isinstance(node, _IMPORTS)
             self._fail_at(node, "ImportError" if is_import else "AttributeError", name)
 
-    def _fail_at(self, node: ast.AST, error: str, event: str, *args: str) -> None:
+    def _fail_at(self, node: ast.AST, error: str, event: str, *args: object) -> None:
         """Raise what the program is ready for; elsewhere keep that it would be raised, and go on."""
         if self.is_caught(error):
             raise Raised(error)
@@ -239,10 +239,14 @@ class ProgramRun(Process):
             else:
                 given = self.attribute(owner, each.name, node)
                 if isinstance(owner, Module) and isinstance(given, Symbol) and not given.name:
-                    whole = f"{name}.{each.name}"
-                    if self.lacks(whole):
-                        self._fail_at(node, "ImportError", MODULE_MISSING, whole)
+                    self._miss_name(owner, each.name, node)
                 self.bind_name(scope, each.asname or each.name, given)
+
+    def _miss_name(self, owner: Module, name: str, node: ast.AST) -> None:
+        if self.lacks(f"{owner.name}.{name}"):
+            self._fail_at(node, "ImportError", MODULE_MISSING, f"{owner.name}.{name}")
+        elif owner.scope is not None and not may_bind(owner.scope.file, name, self.program):
+            self._fail_at(node, "ImportError", NAME_MISSING, name, owner.name)
 
     # Names and assignments.
 
@@ -250,16 +254,13 @@ class ProgramRun(Process):
         """What Python has of a name to which the program has given nothing yet. It is kept that one is read
         to which nothing ever does."""
         found = self.python_name(node.id, scope)
-        if isinstance(found, Symbol) and not found.name and self._is_bound_nowhere(node, scope.file):
-            self._fail_at(node, "NameError", READ_UNBOUND, node.id)
+        if not isinstance(found, Symbol) or found.name or not shows_all_bindings(node, self.program):
+            return found
+        # Behind what ends the program, it is read by none.
+        tests = () if self.raised else tests_against(node, self.truths)
+        if tests or not scope_of(place_of(node)).names(node.id):
+            self._fail_at(node, "NameError", READ_UNBOUND, node.id, *tests)
         return found
-
-    def _is_bound_nowhere(self, node: ast.Name, file: FileIndex) -> bool:
-        written = place_of(node)
-        is_known = SCOPE in written.__dict__ and not (node.id.startswith("__") and node.id.endswith("__"))
-        if not is_known or file.stars or _BINDING_OTHERS.intersection(file.mentioned):
-            return False
-        return not (self.program.mentioning("builtins", "__builtin__") or scope_of(written).names(node.id))
 
     def note_unmet(self, node: ast.Assert) -> None:
         """Keep that an assertion on numbers does not hold."""

@@ -22,6 +22,18 @@ MOST_ITEMS = 512
 MOST_CHOICES = 8
 STARS = "**"
 """What a function of ours is given among its named arguments where nobody knows whether there are others."""
+READ_UNSET = "os.environ.__getitem__"
+"""Stands among the calls where a variable is read that is not set."""
+READ_UNBOUND = "builtins.globals.__getitem__"
+"""Stands among the calls where a name is read to which nothing gives a value."""
+NAME_MISSING = "builtins.ImportError.raised"
+"""Stands among the calls where a name is imported that a module of the program lacks, with both names."""
+MODULE_MISSING = "builtins.ModuleNotFoundError.raised"
+"""Stands among the calls where a program ends by a test of a module that is missing, with its name."""
+RECORD_MADE = "dataclasses.dataclass.made"
+"""Stands among the calls where a class becomes a dataclass, with the class."""
+UNMET = "builtins.AssertionError.raised"
+"""Stands among the calls where an assertion on numbers does not hold, with its test."""
 _MOST_BITS = 128
 
 SCALARS = (bool, int, float, str, bytes, type(None), PurePosixPath)

@@ -7,12 +7,27 @@ hands on. A run takes each step where and as often as it is written, and names t
 from __future__ import annotations
 
 import ast
+import os
+from collections.abc import Mapping
 
-from launcher.program.index import PARENT, SCOPE, FileIndex
+from launcher.program.index import (
+    PARENT,
+    SCOPE,
+    FileIndex,
+    FunctionNode,
+    ancestors,
+    file_of,
+    is_package,
+    scope_of,
+)
 from launcher.program.program import Program
 
 _PLACE = "place"
 """Where a node keeps the one that stands in its place in the tree that others read."""
+
+
+_BINDING_OTHERS = frozenset({"globals", "exec", "execfile", "install"})
+"""What gives values to names that nobody sees, as gettext's `install` does to `_`."""
 
 
 class WrittenTrees:
@@ -49,6 +64,74 @@ def stand_at(node: ast.AST, tree: ast.AST) -> None:
     """Let all nodes of a tree stand in the place of one: what `eval` runs is told of where it is called."""
     for each in ast.walk(tree):
         each.__dict__[_PLACE] = place_of(node)
+
+
+def shows_all_bindings(read: ast.Name, program: Program) -> bool:
+    """Whether a program gives a name its values, if any, by statements of the file that reads it."""
+    place = place_of(read)
+    if SCOPE not in place.__dict__ or (read.id.startswith("__") and read.id.endswith("__")):
+        return False
+    return not _hides_bindings(file_of(place), program)
+
+
+def may_bind(file: FileIndex, name: str, program: Program) -> bool:
+    """Whether a module may have a name when it has run to its end: by its own statements, by others that give
+    it one, or by a file beside it of which nobody knows what it brings."""
+    if name in file.module.bindings or "__getattr__" in file.module.bindings:
+        return True
+    if _hides_bindings(file, program) or any(name in each.set_attributes for each in program.files):
+        return True
+    folder = os.path.relpath(file.path.parent, program.root)
+    return any(each.partition(".")[0] == name for each in program.entries(folder) if is_package(file))
+
+
+def _hides_bindings(file: FileIndex, program: Program) -> bool:
+    """Whether names of a file may get values in ways that nobody sees."""
+    is_hidden = file.stars or _BINDING_OTHERS.intersection(file.mentioned)
+    return bool(is_hidden or program.mentioning("builtins", "__builtin__"))
+
+
+def tests_against(read: ast.Name, truths: Mapping[ast.expr, bool | None]) -> tuple[ast.expr, ...]:
+    """The tests that kept a run from all that gives a function's variable a value, which it then reads; none
+    where it may have one, also from a later turn of a loop, which is not run."""
+    read_at = place_of(read)
+    scope = scope_of(read_at)
+    if not isinstance(scope.node, ast.FunctionDef):
+        return ()
+    known = {place_of(test): truth for test, truth in truths.items() if truth is not None}
+    around = frozenset(ancestors(read_at))
+    found = [_test_against(each.node, around, known) for each in scope.bindings.get(read.id, ())]
+    return () if None in found else tuple(dict.fromkeys(each for each in found if each is not None))
+
+
+def _test_against(
+    node: ast.AST, around: frozenset[ast.AST], known: Mapping[ast.AST, bool]
+) -> ast.expr | None:
+    below, test = node, None
+    for each in ancestors(node):
+        if isinstance(each, FunctionNode):
+            return test
+        if isinstance(each, ast.If) and each.test in known:
+            if below in (each.orelse if known[each.test] else each.body):
+                test = each.test
+        elif test is not None and isinstance(each, ast.For | ast.AsyncFor | ast.While) and each not in around:
+            test = test if _is_settled(test, each) else None
+        below = each
+    return None
+
+
+def _is_settled(test: ast.expr, loop: ast.AST) -> bool:
+    """Whether a test is the same in each turn of a loop, as nothing there stores what it reads."""
+    nodes = [*ast.walk(test)]
+    names = {each.id for each in nodes if isinstance(each, ast.Name)}
+    attributes = {each.attr for each in nodes if isinstance(each, ast.Attribute)}
+    stored = [each for each in ast.walk(loop) if isinstance(getattr(each, "ctx", None), ast.Store)]
+    return (
+        "self" not in names
+        and not any(isinstance(each, ast.Call) for each in nodes)
+        and names.isdisjoint(each.id for each in stored if isinstance(each, ast.Name))
+        and attributes.isdisjoint(each.attr for each in stored if isinstance(each, ast.Attribute))
+    )
 
 
 def _body(file: FileIndex) -> list[ast.stmt]:

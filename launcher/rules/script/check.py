@@ -60,6 +60,7 @@ from launcher.rules.script.findings import ScriptSubject
 from launcher.rules.script.runs.collective_order import ORDER_RUN_RULES
 from launcher.rules.script.runs.early_ends import ENDING_RUN_RULES
 from launcher.rules.script.runs.file_reads import FILE_RUN_RULES
+from launcher.rules.script.runs.library_versions import LIBRARY_RUN_RULES
 from launcher.rules.script.runs.meetings import MEETING_RUN_RULES, collective_without_group
 from launcher.rules.script.runs.rank_runs import RankRuns
 from launcher.rules.script.runs.reduced_gradients import GRADIENT_RUN_RULES
@@ -179,6 +180,7 @@ RUN_RULES: tuple[Callable[[RankRuns], Iterator[Finding]], ...] = (
     *MEETING_RUN_RULES,
     *STATE_RUN_RULES,
     *ENDING_RUN_RULES,
+    *LIBRARY_RUN_RULES,
     *REFUSED_RUN_RULES,
     *ORDER_RUN_RULES,
     *LOADER_RUN_RULES,

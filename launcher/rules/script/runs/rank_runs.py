@@ -386,3 +386,21 @@ class RankRuns:
 
     def _version_of(self, package: str) -> str | None:
         return self.packages.version_of(package)
+
+
+def sure_events(runs: RankRuns) -> Iterator[CallMade]:
+    """What the first rank surely does, with nothing that catches its failure: what it does at once, then what
+    it does in a later turn of its loops, and what its loaders do for some item of their datasets."""
+    events = [each for run in runs.begun[:1] for each in run.events if not each.is_tried]
+    yield from (each for each in events if each.is_sure)
+    for each in events:
+        if not each.is_sure and is_come_to_later(each):
+            yield each
+    for each in (each for run in runs.begun[:1] for each in run.sampling if not each.is_tried):
+        if is_come_to_later(each) or all(is_by_chance(runs.program, test) for test in each.tests):
+            yield each
+
+
+def end_of(event: CallMade) -> str:
+    """How a text says that a rank ends by what it does here."""
+    return "every rank ends here" if event.is_sure else "a rank ends here, in the turn in which it comes here"
