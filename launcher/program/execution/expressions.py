@@ -269,6 +269,7 @@ class Expressions(ABC):
             for each in node.values:
                 value = self.evaluate(each, scope)
                 truth = truth_of(value)
+                self.keep_truth(each, truth)
                 if truth is decides:
                     return value if not untold or truth_of(value) is False or decides else Symbol()
                 if truth is None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import fnmatch
+import functools
 import json
 import math
 import posixpath
@@ -684,6 +685,7 @@ PYTHON_MODELS: dict[str, Model] = {
     **dict.fromkeys(("glob.glob", "glob.iglob"), _globbed),
     **{f".{name}": _of_path(name) for name in (*_PATH_ATTRIBUTES, *_PATH_METHODS)},
     ".clone": lambda run, owner: Native("clone", lambda: owner),
+    ".__setattr__": lambda run, owner: Native("__setattr__", functools.partial(run.set_attribute, owner)),
     **{f"{each}:": own_dictionary for each in ("builtins.dict", "collections.OrderedDict")},
     "builtins.list:": _own_list,
 }

@@ -7,8 +7,8 @@ import builtins
 import functools
 import re
 from abc import abstractmethod
-from collections.abc import Callable, Iterable, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from typing import Any
 
 from launcher.program.execution.expressions import Expressions, item_name, joined
@@ -341,6 +341,16 @@ class Statements(Expressions):
         """Whether a `try` is around this place after which the program goes on, whatever is raised."""
         tries = self.tries - sum(not any(map(_goes_on_after, one.handlers)) for one in self.catching)
         return tries > 0 or any(_is_guarded(each.node) for each in self.active)
+
+    @contextmanager
+    def in_own_process(self) -> Iterator[None]:
+        """Run what no `try` of the process that starts it can catch."""
+        tries, catching = self.tries, self.catching
+        self.tries, self.catching = 0, []
+        try:
+            yield
+        finally:
+            self.tries, self.catching = tries, catching
 
     def is_caught(self, name: str) -> bool:
         """Whether the innermost `try` catches an exception of this name, and the program goes on after it."""

@@ -76,7 +76,8 @@ def _spawned(run: Process, event: CallMade) -> object:
     """One of the processes that a program starts itself."""
     function, given = event.argument("fn", 0), event.argument("args", 1)
     args = list(given) if isinstance(given, tuple | list) else []
-    run.call(function, [run.world.child, *args], {}, event.node)
+    with run.in_own_process():
+        run.call(function, [run.world.child, *args], {}, event.node)
     return None
 
 

@@ -107,17 +107,29 @@ def tests_against(read: ast.Name, truths: Mapping[ast.expr, bool | None]) -> tup
 def _test_against(
     node: ast.AST, around: frozenset[ast.AST], known: Mapping[ast.AST, bool]
 ) -> ast.expr | None:
-    below, test = node, None
+    test: ast.expr | None = None
+    below = node
     for each in ancestors(node):
         if isinstance(each, FunctionNode):
             return test
         if isinstance(each, ast.If) and each.test in known:
             if below in (each.orelse if known[each.test] else each.body):
-                test = each.test
+                test = _decisive_part(each.test, known)
+        elif isinstance(each, ast.BoolOp):
+            before = each.values[: each.values.index(below)] if isinstance(below, ast.expr) else []
+            decides = isinstance(each.op, ast.Or)
+            test = next((part for part in before if known.get(part) is decides), test)
         elif test is not None and isinstance(each, ast.For | ast.AsyncFor | ast.While) and each not in around:
             test = test if _is_settled(test, each) else None
         below = each
     return None
+
+
+def _decisive_part(test: ast.expr, known: Mapping[ast.AST, bool]) -> ast.expr:
+    """The part of a test by which it is known: the first of `a and b` that does not hold."""
+    decides = isinstance(test, ast.BoolOp) and isinstance(test.op, ast.Or)
+    parts = test.values if isinstance(test, ast.BoolOp) else []
+    return next((each for each in parts if known.get(each) is decides), test)
 
 
 def _is_settled(test: ast.expr, loop: ast.AST) -> bool:

@@ -49,25 +49,27 @@ def names_are_bound(runs: RankRuns) -> Iterator[Finding]:
     there. Source: Python's reference, naming and binding.
     """
     told: set[object] = set()
-    for event in sure_events(runs):
+    others = [each for run in runs.begun[1:] for each in run.events if each.is_sure and not each.is_tried]
+    for event in (*sure_events(runs), *others):
         if event.name not in (READ_UNBOUND, NAME_MISSING) or (event.args[1:] and not event.is_sure):
             continue
         name, *rest = event.args
         if not told.isdisjoint({name, *rest}):
             continue
         told |= {name, *rest}
-        end, related = f"{end_of(event)} with a NameError", []
+        who, related = end_of(event) if event not in others else "the ranks but the first end here", []
+        error = "ImportError" if event.name == NAME_MISSING else "NameError"
         if event.name == NAME_MISSING:
-            cause, end = f"the program's `{rest[0]}` has no `{name}`", f"{end_of(event)} with an ImportError"
+            cause = f"the program's `{rest[0]}` has no `{name}`"
         elif rest:
             cause = f"`{name}` gets no value before it is read"
-            related = [related_at(each, "this keeps the job from what would give it one") for each in rest]
+            related = [related_at(each, "this keeps them from what would give it one") for each in rest]
         else:
             cause = f"nothing gives `{name}` a value"
         yield finding_at(
             training_script.SCRIPT_RAISED,
             event.node,
-            f"{cause}: {end}",
+            f"{cause}: {who} with {'an' if error[0] == 'I' else 'a'} {error}",
             severity=None if event.is_sure else Severity.WARNING,
             related=related,
         )

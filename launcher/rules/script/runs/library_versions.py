@@ -58,8 +58,12 @@ def names_are_still_there(runs: RankRuns) -> Iterator[Finding]:
             continue
         package, since = removal
         told.add(event.name)
-        same = (each for each in sure_events(runs) if each.name == event.name)
-        others = dict.fromkeys(each.node for each in same if each.node is not event.node)
+        found = [
+            related_at(each.node, "read here, too") for each in sure_events(runs) if each.name == event.name
+        ]
+        by_line = {(each.location.file, each.location.line): each for each in reversed(found)}
+        first = found[0].location
+        by_line.pop((first.file, first.line))
         yield finding_at(
             training_script.SCRIPT_RAISED,
             event.node,
@@ -67,7 +71,7 @@ def names_are_still_there(runs: RankRuns) -> Iterator[Finding]:
             f"{end_of(event)}",
             severity=None if event.is_sure else Severity.WARNING,
             remedy=f"Use what {package} has in its place, or {_older(runs, package, since)}.",
-            related=[related_at(each, "read here, too") for each in others],
+            related=[*reversed(by_line.values())],
         )
 
 
