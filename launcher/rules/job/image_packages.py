@@ -6,7 +6,8 @@ it on one kind of processor alone. `brings` are well-known ones that no image ne
 pip installs beside it that not every image has. `first_wheels` are the first versions with a wheel for each
 version of Python, of packages that are hard to build (or whose source builds with it), `wheels_before` older
 ones that have one as well, and `source_builds` those whose source builds in the image. `unfit` are those that
-newer torches do not run, `repositories` the packages that well-known addresses hold, and `modules` the names
+newer torches do not run, `needs` the names that cannot be used without another package (`needs_since` which
+version of which package), `repositories` the packages that well-known addresses hold, and `modules` the names
 by which a package is imported, where they are others than its own. What is not in the table is not known, and
 no rule may judge by it.
 """
@@ -176,10 +177,14 @@ def package_of(module: str) -> str | None:
     return _by_module().get(module)
 
 
-def package_behind(name: str) -> str | None:
-    """The package without which a name of another one cannot be used; None where there is no such thing."""
+def package_behind(name: str, image: ImagePackages | None) -> str | None:
+    """The package without which a name of another one cannot be used; None where there is no such thing, or
+    where it is not known that the image's version of the other one needs it."""
     package: str | None = _table()["needs"].get(name)
-    return package
+    other, since = _table()["needs_since"].get(package, ("", ""))
+    version = image.built_for_torch.get(other) if image is not None else None
+    is_needed = not other or (version is not None and Version(version) >= Version(since))
+    return package if is_needed else None
 
 
 def parts_with_needs(module: str) -> Iterator[str]:

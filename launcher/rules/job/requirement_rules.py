@@ -105,11 +105,11 @@ def _folders_added(source: SourceTree, file: FileIndex) -> list[Path] | None:
 
 
 _QUIETLY_THERE = re.compile(
-    r"torch\w*|functorch|triton|numpy|scipy|pandas|sklearn|PIL|cv2|ya?ml|requests|tqdm|boto\w+|s3fs|s3transfer|s3torch\w+"
+    r"torch(?!codec)\w*|functorch|triton|numpy|scipy|pandas|sklearn|PIL|cv2|ya?ml|requests|tqdm|boto\w+|s3fs|s3transfer|s3torch\w+"
     r"|fsspec"
     r"|matplotlib|mpl_toolkits|seaborn|plotly|bokeh|psutil|packaging|h5py|numba|click|attrs?|filelock|networkx"
     r"|sympy|jinja2|joblib|dateutil|pytz|six|certifi|urllib3|dill|cloudpickle|typing_extensions|setuptools"
-    r"|pkg_resources|pip|mpi4py|sagemaker\w*|sm\w+|shap|horovod|transformer_engine|flash_attn"
+    r"|pkg_resources|pip|mpi4py|sagemaker\w*|sm\w+|shap|transformer_engine|flash_attn"
     r"|tensor(?:flow|board)|keras|google|omegaconf|huggingface_hub|tokenizers|safetensors|lightning_utilities"
     r"|slipway|IPython|Cython|pynvml|ninja"
 )
@@ -152,20 +152,20 @@ def imports_are_installed(subject: JobSubject) -> Iterator[Finding]:
     built = {stem for stem, ending in stems if _is_built(ending)}
     brought = modules_of_requirements(source.requirements)
     present = (image.modules if image is not None else frozenset()) | (brought or frozenset())
-    missing: dict[Location, list[str]] = {}
+    missing: dict[Location, dict[str, str]] = {}
     not_known: dict[str, Location] = {}
-    for top, (file, node, shown) in _imports_from_elsewhere(subject, program).items():
+    for top, (file, node, shown) in _imports_from_elsewhere(subject, program, image).items():
         package = package_of(top)
         if top in present:
             continue
         if image is not None and brought is not None and package is not None:
             yield _missing_package(subject, package, shown, file.location(node), image)
         elif image and top in (built | {*ON_NO_INDEX}) and not may_be_built(source.requirements, top):
-            missing.setdefault(file.location(node), []).append(shown)
-        elif _QUIETLY_THERE.fullmatch(top) or is_elsewhere:
+            missing.setdefault(file.location(node), {})[shown] = top
+        elif _QUIETLY_THERE.fullmatch(top) or (is_elsewhere and shown.startswith(top)):
             continue
         elif image is not None and brought is not None and top not in ON_NO_INDEX:
-            missing.setdefault(file.location(node), []).append(shown)
+            missing.setdefault(file.location(node), {})[shown] = top
         else:
             not_known.setdefault(top, file.location(node))
     for location, modules in missing.items():
@@ -196,7 +196,7 @@ def _processor(subject: JobSubject) -> str | None:
 
 
 def _imports_from_elsewhere(
-    subject: JobSubject, program: Program
+    subject: JobSubject, program: Program, image: ImagePackages | None
 ) -> dict[str, tuple[FileIndex, ast.stmt, str]]:
     """By module of the first level what is imported that is neither Python's own nor in the source.
 
@@ -214,7 +214,7 @@ def _imports_from_elsewhere(
         if module in left_out:
             continue
         for name in (module, *_names_within(node, module), *_names_used(file, node)):
-            behind = package_behind(name)
+            behind = package_behind(name, image)
             if behind is not None and not _is_installed(subject, behind):
                 found.setdefault(behind, (file, node, f"{name}, which needs {behind}"))
         if not _is_installed(subject, top):
@@ -272,18 +272,27 @@ def _neither_has(
     )
 
 
-def _missing_module(subject: JobSubject, modules: list[str], location: Location) -> Finding:
-    """Modules of no package that is known, as of one that is built by hand, imported at one place."""
+def _missing_module(subject: JobSubject, modules: Mapping[str, str], location: Location) -> Finding:
+    """Modules of no package that is known, as of one that is built by hand, imported at one place: how each
+    is shown, and its name."""
     wanted = subject.source.requirements
     listed = wanted.file if wanted is not None else DEFAULT_REQUIREMENTS
+    shown, module = next(iter(modules.items()))
+    remedy = (
+        f"Write what brings it into {listed} in the source folder: a package, an address or a folder with a "
+        f"setup.py (`./{module}`), which is then built on every host."
+    )
+    if not shown.startswith(module):
+        remedy = f"Write {module} into {listed} in the version that fits the image, or do without it."
     return training_script.REQUIREMENT_MISSING.finding(
         Stage.SPEC,
-        _neither_has(subject, ", ".join(modules), location, listed, pronoun="them" if modules[1:] else "it"),
-        remedy=f"Write what brings it into {listed} in the source folder: a package, an address or a folder "
-        f"with a setup.py (`./{modules[0].partition('.')[0]}`), which is then built on every host.",
+        _neither_has(
+            subject, ", ".join(modules), location, listed, pronoun="them" if len(modules) > 1 else "it"
+        ),
+        remedy=remedy,
         severity=Severity.WARNING,
         location=location,
-        subject=modules[0],
+        subject=shown,
     )
 
 

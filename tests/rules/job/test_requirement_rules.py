@@ -435,7 +435,7 @@ def test_what_the_image_lacks_and_nobody_installs_is_named_at_its_line(
             "from typing import TYPE_CHECKING\nif TYPE_CHECKING:\n    import timm\n", None, id="for types"
         ),
         pytest.param("import os\nif os.environ.get('LOG'):\n    import wandb\n", None, id="in a condition"),
-        pytest.param("import smdistributed.dataparallel\nimport horovod\n", None, id="not known"),
+        pytest.param("import smdistributed.dataparallel\n", None, id="not known"),
         pytest.param("import timm\n", "https://a.example/own-1.0-py3-none-any.whl\n", id="a wheel"),
         pytest.param("import timm\n", "git+https://github.com/a/b\n", id="a repository"),
         pytest.param("import timm\n", "a-package-of-ours\n", id="a package that nobody knows"),
@@ -464,12 +464,38 @@ def test_what_may_be_there_is_left_alone(judge, script: str, requirements: str |
         ("print('pip install timm')\nimport timm\n", None, ["timm line 2"]),
         ("import os\nos.system('pip install timm')\nimport timm\n", None, []),
         ("try:\n    import pointnet2_ops\nexcept ImportError:\n    pass\n", None, []),
+        ("import horovod.torch as hvd\n", None, ["horovod line 1"]),
+        ("import horovod.torch as hvd\n", "horovod==0.28.1\n", []),
     ],
 )
 def test_a_module_that_nothing_brings_is_warned_of(
     judge, script: str, requirements: str | None, expected: list[str]
 ) -> None:
     assert missing(judge, script, requirements) == expected
+
+
+@pytest.mark.parametrize(
+    ("script", "version", "requirements", "expected"),
+    [
+        (
+            "import torchaudio\n\ndef read(path):\n    return torchaudio.load(path)\n",
+            "2.10.0",
+            None,
+            ["line 1"],
+        ),
+        ("import torchaudio as ta\nta.save('a.wav', None, 8)\n", "2.10.0", "timm\n", ["line 1"]),
+        ("from torchaudio import load\n", "2.9.0", None, ["line 1"]),
+        ("import torchaudio\ntorchaudio.load('a.wav')\n", "2.10.0", "torchcodec==0.10.0\n", []),
+        ("import torchaudio\ntorchaudio.load('a.wav')\n", "2.8.0", None, []),
+        ("import torchaudio\nprint(torchaudio.transforms.Resample())\n", "2.10.0", None, []),
+        ("import torchaudio, soundfile\nsoundfile.read('a.wav')\n", "2.10.0", "soundfile\n", []),
+    ],
+)
+def test_since_2_9_torchaudio_needs_torchcodec(
+    judge, script: str, version: str, requirements: str | None, expected: list[str]
+) -> None:
+    found = missing(judge, script, requirements, framework={"name": "pytorch", "version": version})
+    assert [each.rpartition("torchcodec ")[2] for each in found] == expected
 
 
 def test_extensions_whose_sources_alone_are_packed_are_warned_of_once_a_line(judge) -> None:
