@@ -53,6 +53,13 @@ _DESTINATIONS = {
     "shutil.unpack_archive": ("extract_dir", 1),
 }
 """What fetches or unpacks in place, without a lock, and which argument says where to."""
+_HUB = "torch.hub.load"
+"""Unpacks a repository into one folder, which it empties first; weights alone come there under a name that
+is changed at the end."""
+_REMEDY_OF_HUB = (
+    "Load it on one process of each host first: under `if local_rank == 0`, then `dist.barrier()`, then on "
+    'the others. Or let the source folder bring the repository (`source="local"`).'
+)
 _SHELLS = (
     "os.system",
     "os.popen",
@@ -80,7 +87,8 @@ def ranks_fetch_one_after_another(runs: RankRuns) -> Iterator[Finding]:
     before the others.
 
     Bad: `CIFAR10("data", download=True)` on every rank. Good: the same under `if local_rank == 0:`, then a
-    barrier. Source: torchvision/datasets/utils.py, which writes to the final name, without a lock.
+    barrier. Source: torchvision/datasets/utils.py and torch/hub.py, which
+    write to the final name, without a lock.
     """
     if not runs.trains:
         return
@@ -88,7 +96,7 @@ def ranks_fetch_one_after_another(runs: RankRuns) -> Iterator[Finding]:
         into = _place(event, _destination(event))
         if into is None or into != _place(other, _destination(other)):
             continue
-        if not _is_at_once(runs, event, other):
+        if not _is_at_once(runs, event, other) or _is_in_cache(runs, event):
             continue
         if event.tests and not all(map(_asks_for_file, event.tests)):
             continue
@@ -97,9 +105,18 @@ def ranks_fetch_one_after_another(runs: RankRuns) -> Iterator[Finding]:
             event.node,
             f"every rank runs {_shown_name(event)} at the same moment in this job, into one folder: one "
             "reads what another has half written",
+            remedy=_REMEDY_OF_HUB if event.name == _HUB else None,
             related=[related_at(each, "called from here") for each in event.callers[-1:]],
         )
         return
+
+
+def _is_in_cache(runs: RankRuns, event: CallMade) -> bool:
+    """Whether the first rank has loaded the same repository of the hub before, which is kept."""
+    earlier = takewhile(lambda each: each is not event, runs.first.events if runs.first else ())
+    return event.name == _HUB and any(
+        each.name == _HUB and each.args[:1] == event.args[:1] for each in earlier
+    )
 
 
 def _shown_name(event: CallMade) -> str:
@@ -119,6 +136,8 @@ def _destination(event: CallMade) -> str | None:
         return text_of_path(event.argument("root", 0)) if event.keywords.get("download") is True else None
     if event.name in _SHELLS and _FETCHING.search(command_of(event) or ""):
         return "."  # Wherever it says: every rank says the same.
+    if event.name == _HUB and event.keywords.get("source", "github") == "github":
+        return "."
     if event.name in _DESTINATIONS:
         return text_of_path(event.argument(*_DESTINATIONS[event.name]))
     return None
@@ -171,7 +190,7 @@ def _by_both(runs: RankRuns) -> Iterator[tuple[CallMade, CallMade]]:
     first, neighbour = runs.first, runs.neighbour
     if first is None or neighbour is None:
         return
-    names = (*MAKERS, *_DESTINATIONS, *_SHELLS)
+    names = (*MAKERS, *_DESTINATIONS, _HUB, *_SHELLS)
     theirs = [each for each in neighbour.events if each.name in names or each.name.startswith(DATASETS)]
     by_place = {(each.node, each.callers): each for each in reversed(theirs)}
     for event in first.events:
