@@ -462,7 +462,7 @@ _RECORDS = (
         "box.Box",
         "omegaconf.DictConfig",
     ),
-    *("attrdict.AttrDict", "omegaconf.OmegaConf.structured"),
+    *("attrdict.AttrDict", "omegaconf.OmegaConf.structured", "tensorflow.contrib.training.HParams"),
 )
 
 
@@ -586,6 +586,22 @@ def _merged_from_list(run: Process, owner: Any) -> object:
     return Native("merge_from_list", merge)
 
 
+def _parsed_into(run: Process, owner: Any) -> object:
+    """Names and values in one text, as those of TensorFlow's HParams: `epochs=3,fp16_run=True`."""
+
+    def parse(text: Any) -> Any:
+        for name, value in (
+            _PAIRS.findall(text) if is_known(text) and isinstance(owner, DottedEntries) else ()
+        ):
+            owner[name] = literal_of(value)
+        return owner
+
+    return Native("parse", parse)
+
+
+_PAIRS = re.compile(r"(\w+)=((?:\[[^\]]*\]|[^,\[])*)")
+
+
 def put_at(entries: dict[str, Any], name: object, value: object) -> None:
     """Give an entry of a configuration a value by its dotted name."""
     if not isinstance(name, str) or not is_known(name):
@@ -650,6 +666,7 @@ CONFIGURATION_MODELS: dict[str, Any] = {
     "omegaconf.OmegaConf.structured": _structured,
     "omegaconf.OmegaConf.to_object": lambda run, event: _objects_made(event.argument("cfg", 0)),
     ".merge_from_file": _merged_from_file,
+    ".parse": _parsed_into,
     **dict.fromkeys((".merge_from_list", ".merge_from_dotlist"), _merged_from_list),
     **dict.fromkeys((".merge_from_dict", ".merge_from_other_cfg"), _merged_from_other),
     **{f"{each}:": lambda *given: record_of(own_dictionary(*given)) for each in _RECORDS},

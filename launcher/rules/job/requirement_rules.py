@@ -398,7 +398,7 @@ def _why_module_is_missing(
 def _is_installed(subject: JobSubject, top: str) -> bool:
     """Whether a module may come from Python itself, or from a package of the requirements."""
     wanted = subject.source.requirements
-    if top in sys.stdlib_module_names or (wanted is not None and wanted.fetched):
+    if top == "__main__" or top in sys.stdlib_module_names or (wanted is not None and wanted.fetched):
         return True
     texts = [each.text for each in wanted.packages] if wanted else []
     return any(top.lower() in text.replace("-", "_").lower() or text.startswith(".") for text in texts)

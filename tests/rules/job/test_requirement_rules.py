@@ -442,6 +442,7 @@ def test_what_the_image_lacks_and_nobody_installs_is_named_at_its_line(
         pytest.param("import boto3\nimport accelerate\n", "sagemaker[local]\naccelerate\n", id="extras"),
         pytest.param("import pip\npip.main(['install', 'timm'])\nimport timm\n", None, id="installs itself"),
         pytest.param("import slipway\nfrom slipway import guard\n", None, id="our own"),
+        pytest.param("import __main__\nprint(__main__.__file__)\n", None, id="the script itself"),
     ],
 )
 def test_what_may_be_there_is_left_alone(judge, script: str, requirements: str | None) -> None:

@@ -11,7 +11,7 @@ from launcher.failure_modes.registry import finds
 from launcher.program.dataflow import argument_of
 from launcher.program.execution.objects import OPEN, OWN, CallMade, Symbol, is_known
 from launcher.program.execution.ranks import STARTING, RankRun, words_of_own
-from launcher.program.program import joining_calls, unknown_imports
+from launcher.program.program import is_of_a_library, joining_calls, unknown_imports
 from launcher.program.values import INIT_PROCESS_GROUP, library_names
 from launcher.rules.script.findings import finding_at, related_at
 from launcher.rules.script.process_groups import imports_what_joins, ranks_without_group
@@ -70,6 +70,8 @@ def ranks_come_to_their_group(runs: RankRuns) -> Iterator[Finding]:
         return
     if runs.by_libraries or any(each.name.startswith("slipway.") for each in runs.first.events):
         return
+    if any(each.args and not is_of_a_library(each.name) for each in runs.first.calls("*.backward")):
+        return  # `accelerator.backward(loss)`: of something unknown that may have made a group.
     passed_over = next(
         (call for call, name in joining_calls(runs.program) if name == INIT_PROCESS_GROUP), None
     )
