@@ -590,16 +590,18 @@ def _parsed_into(run: Process, owner: Any) -> object:
     """Names and values in one text, as those of TensorFlow's HParams: `epochs=3,fp16_run=True`."""
 
     def parse(text: Any) -> Any:
-        for name, value in (
-            _PAIRS.findall(text) if is_known(text) and isinstance(owner, DottedEntries) else ()
-        ):
+        given: dict[str, str] = {}
+        for part in text.split(",") if is_known(text) and isinstance(owner, DottedEntries) else ():
+            name, sign, value = part.partition("=")
+            if sign:
+                given[name.strip()] = value
+            elif given:  # The rest of a list: `layers=[8,8]`.
+                given[next(reversed(given))] += f",{part}"
+        for name, value in given.items():
             owner[name] = literal_of(value)
         return owner
 
     return Native("parse", parse)
-
-
-_PAIRS = re.compile(r"(\w+)=((?:\[[^\]]*\]|[^,\[])*)")
 
 
 def put_at(entries: dict[str, Any], name: object, value: object) -> None:
