@@ -57,7 +57,7 @@ from launcher.program.execution.written_trees import (
     may_bind,
     place_of,
     shows_all_bindings,
-    tests_against,
+    tests_against_bindings,
 )
 from launcher.program.index import (
     FileIndex,
@@ -257,7 +257,7 @@ class ProgramRun(Process):
         if not isinstance(found, Symbol) or found.name or not shows_all_bindings(node, self.program):
             return found
         # Behind what ends the program, it is read by none.
-        tests = () if self.raised else tests_against(node, self.truths)
+        tests = () if self.raised else tests_against_bindings(node, self.truths)
         if tests or not scope_of(place_of(node)).names(node.id):
             self._fail_at(node, "NameError", READ_UNBOUND, node.id, *tests)
         return found
@@ -397,7 +397,7 @@ class ProgramRun(Process):
         if isinstance(owner.native, dict) and name in owner.native:
             return owner.native[name]
         if name == "__setattr__":
-            return Native(name, lambda key, value: self.set_attribute(owner, key, value))
+            return self.models[f".{name}"](self, owner)
         lookup = owner.kind.find("__getattr__")
         if owner.native is not None and (lookup is None or hasattr(owner.native, name)):
             return self.attribute(owner.native, name, node)

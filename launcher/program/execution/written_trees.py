@@ -2,6 +2,7 @@
 
 What reads a program changes its trees: a call gets what it unpacks, or becomes the one that its function
 hands on. A run takes each step where and as often as it is written, and names the nodes that rules ask of.
+Here, too, is what their indexes know of the names that a run finds without a value.
 """
 
 from __future__ import annotations
@@ -91,7 +92,7 @@ def _hides_bindings(file: FileIndex, program: Program) -> bool:
     return bool(is_hidden or program.mentioning("builtins", "__builtin__"))
 
 
-def tests_against(read: ast.Name, truths: Mapping[ast.expr, bool | None]) -> tuple[ast.expr, ...]:
+def tests_against_bindings(read: ast.Name, truths: Mapping[ast.expr, bool | None]) -> tuple[ast.expr, ...]:
     """The tests that kept a run from all that gives a function's variable a value, which it then reads; none
     where it may have one, also from a later turn of a loop, which is not run."""
     read_at = place_of(read)

@@ -49,18 +49,19 @@ def names_are_bound(runs: RankRuns) -> Iterator[Finding]:
     there. Source: Python's reference, naming and binding.
     """
     told: set[object] = set()
-    others = [each for run in runs.begun[1:] for each in run.events if each.is_sure and not each.is_tried]
-    for event in (*sure_events(runs), *others):
+    events = [(each, end_of(each)) for each in sure_events(runs)]
+    for each in (each for run in runs.begun[1:] for each in run.events if each.is_sure and not each.is_tried):
+        events.append((each, "the ranks but the first end here"))
+    for event, end in events:
         if event.name not in (READ_UNBOUND, NAME_MISSING) or (event.args[1:] and not event.is_sure):
             continue
         name, *rest = event.args
         if not told.isdisjoint({name, *rest}):
             continue
         told |= {name, *rest}
-        who, related = end_of(event) if event not in others else "the ranks but the first end here", []
-        error = "ImportError" if event.name == NAME_MISSING else "NameError"
+        error, related = "a NameError", []
         if event.name == NAME_MISSING:
-            cause = f"the program's `{rest[0]}` has no `{name}`"
+            cause, error = f"the program's `{rest[0]}` has no `{name}`", "an ImportError"
         elif rest:
             cause = f"`{name}` gets no value before it is read"
             related = [related_at(each, "this keeps them from what would give it one") for each in rest]
@@ -69,7 +70,7 @@ def names_are_bound(runs: RankRuns) -> Iterator[Finding]:
         yield finding_at(
             training_script.SCRIPT_RAISED,
             event.node,
-            f"{cause}: {who} with {'an' if error[0] == 'I' else 'a'} {error}",
+            f"{cause}: {end} with {error}",
             severity=None if event.is_sure else Severity.WARNING,
             related=related,
         )

@@ -8,7 +8,7 @@ import re
 from collections.abc import Iterator
 
 from launcher.failure_modes import training_script
-from launcher.failure_modes.model import Finding, Severity, Stage
+from launcher.failure_modes.model import Finding, Related, Severity, Stage
 from launcher.failure_modes.registry import finds
 from launcher.program.execution.expressions import SLICED
 from launcher.program.execution.objects import (
@@ -58,12 +58,10 @@ def names_are_still_there(runs: RankRuns) -> Iterator[Finding]:
             continue
         package, since = removal
         told.add(event.name)
-        found = [
-            related_at(each.node, "read here, too") for each in sure_events(runs) if each.name == event.name
-        ]
-        by_line = {(each.location.file, each.location.line): each for each in reversed(found)}
-        first = found[0].location
-        by_line.pop((first.file, first.line))
+        by_line: dict[tuple[str, int | None], Related] = {}
+        for each in (each for each in sure_events(runs) if each.name == event.name):
+            note = related_at(each.node, "read here, too")
+            by_line.setdefault((note.location.file, note.location.line), note)
         yield finding_at(
             training_script.SCRIPT_RAISED,
             event.node,
@@ -71,7 +69,7 @@ def names_are_still_there(runs: RankRuns) -> Iterator[Finding]:
             f"{end_of(event)}",
             severity=None if event.is_sure else Severity.WARNING,
             remedy=f"Use what {package} has in its place, or {_older(runs, package, since)}.",
-            related=[*reversed(by_line.values())],
+            related=[*by_line.values()][1:],
         )
 
 

@@ -87,8 +87,8 @@ def ranks_fetch_one_after_another(runs: RankRuns) -> Iterator[Finding]:
     before the others.
 
     Bad: `CIFAR10("data", download=True)` on every rank. Good: the same under `if local_rank == 0:`, then a
-    barrier. Source: torchvision/datasets/utils.py and torch/hub.py, which
-    write to the final name, without a lock.
+    barrier. Source: torchvision/datasets/utils.py and torch/hub.py, which write to the final name, without a
+    lock.
     """
     if not runs.trains:
         return
@@ -113,10 +113,16 @@ def ranks_fetch_one_after_another(runs: RankRuns) -> Iterator[Finding]:
 
 def _is_in_cache(runs: RankRuns, event: CallMade) -> bool:
     """Whether the first rank has loaded the same repository of the hub before, which is kept."""
-    earlier = takewhile(lambda each: each is not event, runs.first.events if runs.first else ())
-    return event.name == _HUB and any(
-        each.name == _HUB and each.args[:1] == event.args[:1] for each in earlier
+    if runs.first is None or event.name != _HUB:
+        return False
+    return any(
+        each.name == _HUB and each.args[:1] == event.args[:1] for each in _calls_before(runs.first, event)
     )
+
+
+def _calls_before(run: RankRun, event: CallMade) -> Iterator[CallMade]:
+    """What a rank calls before a call of its own."""
+    return takewhile(lambda each: each is not event, run.events)
 
 
 def _shown_name(event: CallMade) -> str:
@@ -215,8 +221,7 @@ def _is_at_once(runs: RankRuns, event: CallMade, other: CallMade) -> bool:
 
 def _waits(run: RankRun, until: CallMade) -> int:
     """How many times a rank waits for others before it makes a call."""
-    before = run.events[: run.events.index(until)]
-    return sum(_WAITING.fullmatch(each.name) is not None for each in before)
+    return sum(_WAITING.fullmatch(each.name) is not None for each in _calls_before(run, until))
 
 
 def _asks_for_file(test: ast.AST) -> bool:
@@ -226,7 +231,7 @@ def _asks_for_file(test: ast.AST) -> bool:
 def _made_by_all(runs: RankRuns, event: CallMade) -> set[str]:
     """The folders that the first rank has surely made before a call, whether they were there or not."""
     assert runs.first is not None
-    before = takewhile(lambda each: each is not event, runs.first.events)
+    before = _calls_before(runs.first, event)
     made = [each for each in before if each.name in MAKERS and each.is_sure and exist_ok_of(each) is True]
     return {path for each in made if (path := _place(each, folder_made(each))) is not None}
 
