@@ -20,7 +20,7 @@ from launcher.program.index import (
     parent_of,
     scope_of,
 )
-from launcher.program.objects.nodes import nodes_within
+from launcher.program.objects.nodes import children_of, walk
 from launcher.program.values import Constant, Value
 
 _BRANCHES = (ast.If, ast.For, ast.AsyncFor, ast.While, ast.Try, ast.TryStar, ast.Match, ast.ExceptHandler)
@@ -134,7 +134,7 @@ def _fits(case: ast.match_case, subject: Constant, value: Callable[[ast.expr], V
 
 def _asks_for(test: ast.expr, binding: Binding) -> bool:
     last = binding.name.rpartition(".")[2]
-    return any(last_name(each) == last for each in nodes_within(test))
+    return any(last_name(each) == last for each in walk(test))
 
 
 def without_placeholders(bindings: Sequence[Binding], values: Sequence[Value]) -> list[Value]:
@@ -214,7 +214,7 @@ def _part_of(branch: ast.AST, inner: ast.AST) -> str:
                     known[each] = f"{name} {number}" if isinstance(each, ast.match_case) else name
     if inner not in known:  # It was made for an expression of the branch, and has its place.
         known[inner] = next(
-            known[each] for each in ast.iter_child_nodes(branch) if _place_of(each) == _place_of(inner)
+            known[each] for each in children_of(branch) if _place_of(each) == _place_of(inner)
         )
     return known[inner]
 

@@ -428,8 +428,8 @@ class CallGraph:
                 kept.update(
                     name for name, bindings in scope.bindings.items() if any(map(_is_of_value, bindings))
                 )
-        kept = self.files.known_as(kept)
-        return [each for each in calls if (name := last_name(each.func)) is None or name in kept]
+        known = self.files.known_as(kept)
+        return [each for each in calls if (name := last_name(each.func)) is None or name in known]
 
     def _entries_of_objects(self, method: FunctionNode) -> Iterator[CallSite]:
         """Where `with` enters an object of a method's class."""

@@ -28,7 +28,7 @@ from launcher.program.index import (
     scope_of,
     statement_of,
 )
-from launcher.program.objects.nodes import nodes_within
+from launcher.program.objects.nodes import walk
 from launcher.program.program import Program
 from launcher.program.texts import filled_text
 from launcher.program.values import (
@@ -338,7 +338,7 @@ def parts_of(program: Program, node: ast.expr) -> Iterator[ast.AST]:
     waiting: list[ast.expr] = [node]
     seen = set[ast.AST]()
     while waiting:
-        for part in nodes_within(waiting.pop()):
+        for part in walk(waiting.pop()):
             if part in seen or len(seen) > _MOST_PARTS:
                 continue
             seen.add(part)
@@ -359,7 +359,7 @@ def parts_of(program: Program, node: ast.expr) -> Iterator[ast.AST]:
                         waiting += [each for each in given if each is not None]
                     elif binding.value is not None:
                         waiting.append(binding.value)
-                    elif is_property(binding.node):
+                    elif binding.kind is BindingKind.DEFINED and is_property(binding.node):
                         waiting += returned_expressions(binding.node)
 
 

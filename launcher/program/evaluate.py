@@ -62,6 +62,7 @@ from launcher.program.objects.handed_back import (
     yields_each_once,
 )
 from launcher.program.objects.imported_names import ImportedNames, external
+from launcher.program.objects.nodes import walk
 from launcher.program.records import FIELD_MAKERS, default_of_field
 from launcher.program.surroundings.loader_classes import class_extended, name_of_object
 from launcher.program.texts import JOINING, text_of
@@ -143,7 +144,10 @@ class Evaluation:
         self.parameters = ParameterEvaluator(self.callers, self.value, *depths)
         self._known: dict[ast.AST, Value] = {}
         self._reached: dict[ast.Name, list[Binding]] = {}
-        self._tests: dict[tuple[ast.expr, int], tuple[Environment, Value]] = {}
+        self._in_calls: dict[tuple[ast.expr, int], Value] = {}
+        self._kept: dict[int, Environment] = {}
+        """The arguments of calls, by where they lie in memory: kept, so that no others come to lie there."""
+        self._environments: dict[frozenset[tuple[ast.AST, Value]], Environment] = {}
         self._lost: dict[object, tuple[int, Value]] = {}
         self._too_deep = 0
         self._apart = 0
@@ -153,7 +157,7 @@ class Evaluation:
     def value(self, node: ast.expr, environment: Environment | None = None) -> Value:
         """What an expression is, in a call with these arguments, or in every call."""
         if environment and is_in_function_of(environment, node):
-            return self._evaluated(node, environment)
+            return self._value_in_call(node, environment)
         found = self._known.get(node)
         if found is None:
             if node in self.being_evaluated:
@@ -171,6 +175,26 @@ class Evaluation:
             elif found is not Nothing.ITSELF:
                 self.lose(node, found)
         return found
+
+    def _value_in_call(self, node: ast.expr, environment: Environment) -> Value:
+        """What an expression is in one call; once for all that ask of the same call."""
+        key = (node, id(environment))
+        found = self._in_calls.get(key)
+        if found is None:
+            if (lost := self.lost_before(key)) is not None:
+                return lost
+            given_up = self.given_up
+            found = self._evaluated(node, environment)
+            self._kept[id(environment)] = environment
+            if found is not Nothing.ITSELF and given_up == self.given_up:
+                self._in_calls[key] = found
+            elif found is not Nothing.ITSELF:
+                self.lose(key, found)
+        return found
+
+    def one_environment(self, environment: Environment) -> Environment:
+        """The one object for all calls with these arguments, so that they share what is known of them."""
+        return self._environments.setdefault(frozenset(environment.items()), environment)
 
     def lose(self, key: object, found: Value) -> None:
         """Keep what was found where a part of it lay too deep."""
@@ -294,25 +318,14 @@ class Evaluation:
                 self._reached[node] = found
         return found
 
-    def _telling(self, environment: Environment | None) -> Callable[[ast.expr], Value]:
-        """What tests are in a call with these arguments: each asked once for all names below it."""
-        if environment is None:
-            return self.value
-
-        def told(test: ast.expr) -> Value:
-            key = (test, id(environment))
-            if key not in self._tests:
-                self._tests[key] = environment, self.value(test, environment)
-            return self._tests[key][1]
-
-        return told
-
     # Names
     def _name(self, node: ast.Name, environment: Environment | None) -> Value:
         holder = scope_of(node).holder_of(node.id)
         if holder is None:
             return self._unbound_name(node)
-        bindings = reaching_definitions(holder, node, self._telling(environment))
+        bindings = reaching_definitions(holder, node, partial(self.value, environment=environment))
+        if len(bindings) == 1:
+            return self.any_of(bindings, environment)
         imports = [each for each in bindings if each.kind is BindingKind.IMPORTED]
         if len(imports) > 1 and (len(imports) == len(bindings) or len({each.module for each in imports}) > 1):
             # The same again, or alternatives of a try statement: the first that there is.
@@ -322,6 +335,8 @@ class Evaluation:
     def any_of(self, bindings: Sequence[Binding], environment: Environment | None) -> Value:
         """What a name is that may have got its value from any of these: a number that is changed is none, and
         a rank on the host to which something is added is another rank."""
+        if len(bindings) == 1 and bindings[0].kind is not BindingKind.CHANGED:
+            return joined((self.value_of_binding(bindings[0], environment),))
         values = [self.value_of_binding(each, environment) for each in bindings]
         value = joined(without_placeholders(bindings, values))
         if not any(each.kind is BindingKind.CHANGED for each in bindings):
@@ -530,7 +545,7 @@ class CallEvaluator:
         if isinstance(whole, Constant) and isinstance(whole.value, str):
             with suppress(ValueError, SyntaxError, RecursionError):
                 written = ast.parse(repr(json.loads(whole.value[:_LONGEST_JSON])), mode="eval").body
-                for each in ast.walk(written):
+                for each in walk(written):
                     if isinstance(each, ast.expr):
                         like(node, each)
                 return self.evaluation.value(written)
@@ -712,7 +727,7 @@ class CallEvaluator:
         if called.owner is not None and parameters and not is_static(function):
             by_class = is_class_method(function)
             found[parameters[0]] = Defined(called.owner) if by_class else Made(called.owner)
-        return {each: value for each, value in found.items() if value is not UNKNOWN}
+        return self.evaluation.one_environment({each: it for each, it in found.items() if it is not UNKNOWN})
 
     def result(self, function: FunctionNode, environment: Environment | None) -> Value:
         """What a function gives back."""

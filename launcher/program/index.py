@@ -19,7 +19,7 @@ from typing import TypeVar, cast
 
 from launcher.frozen import frozen
 from launcher.program.objects.file_text import FileText
-from launcher.program.objects.nodes import FIELDS, fields_of, nodes_within
+from launcher.program.objects.nodes import FIELDS, fields_of, walk
 from launcher.program.objects.unpacking import unpacked_parts
 
 Node = TypeVar("Node", bound=ast.AST)
@@ -85,7 +85,7 @@ class FileIndex(FileText):
     @cached_property
     def _nodes_by_kind(self) -> dict[type[ast.AST], list[ast.AST]]:
         found: dict[type[ast.AST], list[ast.AST]] = {}
-        for node in nodes_within(self.tree):
+        for node in walk(self.tree):
             found.setdefault(node.__class__, []).append(node)
         return found
 
@@ -191,7 +191,7 @@ class BindingKind(Enum):
     """Caught exceptions, deleted names, patterns: nothing is known of the value."""
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@frozen
 class Binding:
     """One place where a name or an attribute is given a value.
 
@@ -206,6 +206,8 @@ class Binding:
     value: ast.expr | None = None
     item: int | None = None
     module: str | None = None
+
+    __eq__, __hash__ = object.__eq__, object.__hash__
 
 
 @dataclass(slots=True, eq=False)
@@ -291,7 +293,7 @@ def statement_of(node: ast.AST) -> ast.stmt:
 
 def is_main_guard(test: ast.expr) -> bool:
     """Whether a test asks how its module was started: `__name__ == "__main__"`."""
-    return any(isinstance(each, ast.Name) and each.id == "__name__" for each in ast.walk(test))
+    return any(isinstance(each, ast.Name) and each.id == "__name__" for each in walk(test))
 
 
 def with_enclosing_statements(statements: Iterable[ast.stmt]) -> set[ast.AST]:
@@ -481,10 +483,7 @@ class _IndexWalk:
                 continue
             if kind in COMPREHENSIONS:
                 scope = self.index.scopes[node] = Scope(self.index, node, scope)
-            fields = FIELDS.get(kind)
-            if fields is None:
-                fields = fields_of(kind)
-            if fields:
+            if fields := FIELDS[kind] if kind in FIELDS else fields_of(kind):
                 self.push(node, fields, scope)
 
     def push(self, node: ast.AST, fields: tuple[str, ...], scope: Scope) -> None:
@@ -493,9 +492,7 @@ class _IndexWalk:
         for name in reversed(fields):
             value = attributes.get(name)
             if value.__class__ is list:
-                for each in reversed(value):
-                    if isinstance(each, ast.AST):
-                        stack.append((each, node, scope))
+                stack += [(each, node, scope) for each in reversed(value) if each is not None]
             elif isinstance(value, ast.AST):
                 stack.append((value, node, scope))
 
@@ -667,18 +664,21 @@ class ProgramFiles:
     find: Callable[[str], FileIndex | None] = lambda name: None
     entries: Callable[[str], list[str]] = lambda folder: []
     _names: dict[FileIndex, str] = field(default_factory=dict)
+    _known_as: dict[frozenset[str], frozenset[str]] = field(default_factory=dict, init=False)
 
     def __post_init__(self) -> None:
         """Name each file by the first name that an import gives it."""
         for name, file in self.modules.items():
             self._names.setdefault(file, name)
 
-    def known_as(self, lasts: set[str]) -> set[str]:
+    def known_as(self, lasts: Iterable[str]) -> frozenset[str]:
         """These last names, and those that imports and assignments of the program give to what has them."""
-        known = set(lasts)
+        wanted = known = frozenset(lasts)
+        if wanted in self._known_as:
+            return self._known_as[wanted]
         for _ in range(3):  # So often at most is one thing renamed.
             known |= {alias for last in known for alias in self._aliases.get(last, ())}
-        return known
+        return self._known_as.setdefault(wanted, known)
 
     def mentioning(self, *lasts: str) -> list[FileIndex]:
         """The files that read, set or import something of one of these last names, in the program's order.
@@ -702,6 +702,7 @@ class ProgramFiles:
         """Find out anew what the files call and mention."""
         for name in ("_mentions", "_aliases"):
             self.__dict__.pop(name, None)
+        self._known_as.clear()
         for file in self.files:
             file.forget_what_is_called()
 

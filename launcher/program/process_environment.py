@@ -30,6 +30,7 @@ from launcher.program.index import (
     last_name,
     scope_of,
 )
+from launcher.program.objects.nodes import walk
 from launcher.program.program import Program, extra_keywords
 from launcher.program.surroundings.commands import environment_given, torchrun_commands
 from launcher.program.values import (
@@ -103,7 +104,7 @@ def _begin_of(node: ast.AST) -> tuple[int, int]:
 def variables_in(program: Program, node: ast.expr, depth: int = 4) -> set[str]:
     """The environment variables from which an expression is made."""
     found = set[str]()
-    for each in ast.walk(node):
+    for each in walk(node):
         key: ast.expr | None = None
         if isinstance(each, ast.Subscript) and program.value(each.value) == _ENVIRON:
             key = each.slice
@@ -120,7 +121,7 @@ def variables_in(program: Program, node: ast.expr, depth: int = 4) -> set[str]:
 
 def mentions_environment(program: Program, test: ast.expr) -> bool:
     """Whether a test asks for environment variables, so that it tells who started the program."""
-    named = (each for each in ast.walk(test) if isinstance(each, ast.Name | ast.Attribute))
+    named = (each for each in walk(test) if isinstance(each, ast.Name | ast.Attribute))
     read = (each for each in named if isinstance(each.ctx, ast.Load))
     asks = ("is_torchelastic_launched", "is_torchrun")
     return any(last_name(each) in asks or program.value(each) in _ASKED_FOR for each in read)
@@ -237,7 +238,7 @@ class _EnvironmentChanges:
 
     def _of_key(self, key: ast.expr, value: ast.expr, how: _SettingWay) -> Iterator[ChangedVariable]:
         key, value = self._part_of_whole(key), self._part_of_whole(value)
-        bound = [each for part in ast.walk(key) for each in self._bound_to(part)]
+        bound = [each for part in walk(key) for each in self._bound_to(part)]
         looped = [each for each in bound if each.kind is BindingKind.LOOPED]
         bindings = looped or (bound if isinstance(key, ast.Name) else [])
         kind = bindings[0].kind if bindings else None
@@ -286,7 +287,7 @@ class _EnvironmentChanges:
 
     def _is_bound_again(self, value: ast.expr, loop: ast.For | ast.comprehension) -> bool:
         """Whether a loop gives one of its variables another value first: `value = str(value)`."""
-        used = (each for each in ast.walk(value) if isinstance(each, ast.Name))
+        used = (each for each in walk(value) if isinstance(each, ast.Name))
         bound = [self.program.evaluation.sources(each) for each in used]
         return any(len(each) > 1 and any(one.node is loop for one in each) for each in bound)
 

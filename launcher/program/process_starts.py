@@ -34,6 +34,7 @@ from launcher.program.index import (
     parent_of,
     scope_of,
 )
+from launcher.program.objects.nodes import walk
 from launcher.program.process_environment import changed_variables
 from launcher.program.program import Program, joining_calls
 from launcher.program.surroundings.commands import (
@@ -84,7 +85,7 @@ def _starts_other_work(program: Program, start: ast.Call, groups: Sequence[ast.C
     if target is None or not groups or program.qualified(start.func) in _RANK_STARTERS:
         return False
     handed = {each.arg for each in parameters_of(target)}
-    if any(isinstance(each, ast.Call) and dotted_name(each.func) in handed for each in ast.walk(target)):
+    if any(isinstance(each, ast.Call) and dotted_name(each.func) in handed for each in walk(target)):
         return False  # What it is handed may join one.
     return not _joins_one_of(program, target, groups)
 
@@ -378,7 +379,7 @@ def ranks_are_started_only_here(
 
 def _is_rank(program: Program, node: ast.expr) -> bool:
     """Whether a launcher may have given this number to the process."""
-    parts = [each for made in origins(program, node) for each in ast.walk(node if made is None else made)]
+    parts = [each for made in origins(program, node) for each in walk(node if made is None else made)]
     values = [program.value(each) for each in parts if isinstance(each, ast.expr)]
     return any(
         value == External("os.environ") or (isinstance(value, RankValue) and value.source != "spawn")

@@ -17,7 +17,7 @@ import warnings
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from functools import cached_property
+from functools import cached_property, lru_cache
 from itertools import islice
 from pathlib import Path
 from types import MappingProxyType
@@ -96,8 +96,17 @@ class Program(ProgramFiles):
         `torch.utils.data.DistributedSampler.set_epoch`; for a call the name of what was called. None of the
         program's own things and of what is unknown. `torch.optim.?.step` where it may be of several classes.
         """
-        names = {_library_name(each) for each in alternatives(self.value(node))}
-        return names.pop() if len(names) == 1 else _name_of_several(names)
+        value = self.value(node)
+        known = self._qualified.get(node)
+        if known is None or known[0] is not value:
+            names = {_library_name(each) for each in alternatives(value)}
+            name = names.pop() if len(names) == 1 else _name_of_several(names)
+            known = self._qualified[node] = value, name
+        return known[1]
+
+    @cached_property
+    def _qualified(self) -> dict[ast.expr, tuple[Value, str | None]]:
+        return {}
 
     def calls(self, *names: str) -> Iterator[tuple[ast.Call, str]]:
         """The calls of the program whose callee has one of these qualified names, with that name."""
@@ -197,9 +206,13 @@ NO_CHANGED_FILES: Mapping[str, bytes] = MappingProxyType({})
 class FileCache:
     """The files read so far, so that programs with a common helper read it once."""
 
-    def __init__(self, changed: Mapping[str, bytes] = NO_CHANGED_FILES) -> None:
-        """Start empty. `changed` holds bytes that are taken for those of files, by their real paths."""
-        self._read: dict[str, FileIndex | Unread] = {}
+    def __init__(
+        self, changed: Mapping[str, bytes] = NO_CHANGED_FILES, program: Program | None = None
+    ) -> None:
+        """Start empty, or with the files of a program for one that lies beside it. `changed` holds bytes that
+        are taken for those of files, by their real paths."""
+        files = () if program is None else program.files
+        self._read: dict[str, FileIndex | Unread] = {os.path.realpath(each.path): each for each in files}
         self._program: tuple[tuple[Path, ...], Program] | None = None
         self._size = 0
         self._dropped = 0
@@ -361,7 +374,9 @@ class _ImportChain:
     def _module(self, name: str) -> FileIndex | None:
         if name not in self.tried:
             self.tried.add(name)
-            for path in self._candidates(name):
+            holder = self.modules.get(name.rpartition(".")[0])
+            # What a module that is no package holds is no file of its own.
+            for path in self._candidates(name) if holder is None or is_package(holder) else ():
                 read = self.cache.read(path)
                 if isinstance(read, Unread):
                     self.unread.setdefault(path, read)
@@ -643,6 +658,7 @@ def _is_unknown(program: Program, file: FileIndex, imported: str) -> bool:
     return not ours and not known
 
 
+@lru_cache(4096)
 def is_of_a_library(name: str) -> bool:
     """Whether a module is Python's own, or of a library of which it is known what it does."""
     return name.partition(".")[0] in sys.stdlib_module_names or is_import_of(name, "plain_imports")

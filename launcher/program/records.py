@@ -15,6 +15,7 @@ from launcher.program.index import (
     last_name,
     parent_of,
 )
+from launcher.program.objects.nodes import walk
 from launcher.program.values import (
     LIBRARY_TABLES,
     UNKNOWN,
@@ -184,7 +185,7 @@ class RecordFields:
     def _is_of_the_command_line(self, table: ast.expr) -> bool:
         """Whether a function of the program makes a table of the words of the command line, and no file's."""
         called = self.value(table.func) if isinstance(table, ast.Call) else UNKNOWN
-        parts = [*ast.walk(called.node)] if isinstance(called, Defined) else []
+        parts = [*walk(called.node)] if isinstance(called, Defined) else []
         names = {last_name(each) for each in parts if isinstance(each, ast.Name | ast.Attribute)}
         return "argv" in names and names.isdisjoint({"open", "load", "safe_load", "read_text"})
 

@@ -159,8 +159,11 @@ def folders_added(file: FileIndex, known: Sequence[Path], root: Path) -> list[Pa
     As far as they are written: by `__file__`, or below a `known` one, in which the program may be started.
     """
     found: dict[str, Path] = {}
+    calls = list(_calls_that_add(file))
+    if not calls:
+        return []
     above, already = os.path.realpath(root), {os.path.realpath(each) for each in known}
-    for place in (each for call in _calls_that_add(file) for each in _given(call.args[-1], file)):
+    for place in (each for call in calls for each in _given(call.args[-1], file)):
         for folder in _folder(place, file, known):
             real = os.path.realpath(folder)
             if _is_below(real, above) and real not in already and Path(real).is_dir():

@@ -30,6 +30,7 @@ from launcher.program.index import (
     last_name,
     scope_of,
 )
+from launcher.program.objects.nodes import walk
 
 
 class RankKind(Enum):
@@ -397,9 +398,9 @@ class WrittenTables:
         """What an entry with the loop's variable in its key is in each round, by the key."""
         if entry not in self._rounds:
             found = self._rounds[entry] = {}
-            names = {each.id for each in ast.walk(key) if isinstance(each, ast.Name)}
+            names = {each.id for each in walk(key) if isinstance(each, ast.Name)}
             for loop in (each for each in ancestors(entry) if isinstance(each, ast.For)):
-                if names.isdisjoint(each.id for each in ast.walk(loop.target) if isinstance(each, ast.Name)):
+                if names.isdisjoint(each.id for each in walk(loop.target) if isinstance(each, ast.Name)):
                     continue
                 for each in elements_of(evaluated(loop.iter), evaluated, loop.iter) or ():
                     given = names_given(loop.target, each, evaluated) or {}

@@ -25,6 +25,7 @@ from launcher.program.index import (
     positional_of,
     scope_of,
 )
+from launcher.program.objects.nodes import walk
 from launcher.program.program import Program
 from launcher.program.ranks.participants import Closure
 from launcher.program.ranks.reachability import Reachability
@@ -200,7 +201,7 @@ def _is_rare(program: Program, run: ast.Call, step: ast.Call) -> bool:
     """Whether the graph runs once in ten turns or more, as where a script logs, and the model is updated in
     each."""
     around = [each for each in ancestors_in_function(run) if isinstance(each, ast.If)]
-    tests = [part for each in around if each not in ancestors(step) for part in ast.walk(each.test)]
+    tests = [part for each in around if each not in ancestors(step) for part in walk(each.test)]
     counted = (part.right for part in tests if isinstance(part, ast.BinOp) and isinstance(part.op, ast.Mod))
     numbers = (getattr(program.value(each), "value", None) for each in counted)
     return any(isinstance(each, int) and each >= 10 for each in numbers)
@@ -467,7 +468,7 @@ def _shares_weights(program: Program, reduction: ast.Call) -> bool:
     reach = program.analysis(LoopReach)
     if any(reach.comes_to(loop, reduction) for loop, _ in training_loops(program)):
         return False
-    asked = (getattr(each, "attr", "") for each in ast.walk(function.node))
+    asked = (getattr(each, "attr", "") for each in walk(function.node))
     return any(each in ("parameters", "buffers", "state_dict") for each in asked)
 
 
@@ -547,7 +548,7 @@ def _shows_the_loss(program: Program, call: ast.Call, last: str) -> bool:
     """Whether a call makes a number or a text of what backward begins from, by whatever name."""
     if not all_arguments(call) or isinstance(program.value(call.func), Defined):
         return False
-    nodes = [part for given in all_arguments(call) for part in ast.walk(given)]
+    nodes = [part for given in all_arguments(call) for part in walk(given)]
     parts = [part for part in nodes if isinstance(part, ast.Name)]
     shown = [part for part in parts if isinstance(parent_of(part), ast.FormattedValue)]
     if last in _SHOWING:
@@ -561,12 +562,12 @@ def _is_put_off(program: Program, outer: ast.AST) -> bool:
     if isinstance(outer, ast.Call):
         return last_name(outer.func) == "add_step_closure"
     made = map(program.value, outer.decorator_list if isinstance(outer, ast.FunctionDef) else ())
-    nodes = (each for value in made if isinstance(value, Defined) for each in ast.walk(value.node))
+    nodes = (each for value in made if isinstance(value, Defined) for each in walk(value.node))
     return any(isinstance(each, ast.Attribute) and each.attr == "add_step_closure" for each in nodes)
 
 
 def _is_of_gradients(program: Program, reduction: ast.Call) -> bool:
-    named = (getattr(each, "id", getattr(each, "attr", "")) for each in ast.walk(reduction))
+    named = (getattr(each, "id", getattr(each, "attr", "")) for each in walk(reduction))
     return any("grad" in str(each) for each in named) or any(
         isinstance(made, ast.Call) and last_name(made.func) == "_fetch_gradients"
         for given in reduction.args

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 
 from launcher.program.dataflow import all_arguments, origins
 from launcher.program.index import ancestors
+from launcher.program.objects.nodes import walk
 from launcher.program.program import Program
 from launcher.program.ranks.reachability import Reachability
 from launcher.program.values import Defined, RankValue
@@ -69,7 +70,7 @@ def is_each_workers_own(program: Program, seed: ast.expr) -> bool:
             return False
         if isinstance(program.value(made), RankValue):
             continue
-        calls = [program.qualified(each.func) or "" for each in ast.walk(made) if isinstance(each, ast.Call)]
+        calls = [program.qualified(each.func) or "" for each in walk(made) if isinstance(each, ast.Call)]
         agreed = any(each.startswith("torch_xla.") and "reduce" in each for each in calls)
         if agreed or not any(each.startswith(_DRAWN_ANEW) for each in calls):
             return False

@@ -20,6 +20,7 @@ from launcher.program.index import (
     parent_of,
     scope_of,
 )
+from launcher.program.objects.nodes import children_of, walk
 from launcher.program.program import Program
 from launcher.program.ranks.reachability import Reachability
 from launcher.program.ranks.training_loops import makes_ranks_agree, shares_its_result
@@ -238,7 +239,7 @@ def _calls_calculated_with(program: Program, node: ast.expr, deepest: int = 12) 
             case ast.Dict() | ast.Lambda() | ast.Constant() | ast.Name():
                 inner = []
             case _:
-                inner = [each for each in ast.iter_child_nodes(whole) if isinstance(each, ast.expr)]
+                inner = [each for each in children_of(whole) if isinstance(each, ast.expr)]
         waiting += [(each, depth - 1) for each in inner]
     return found
 
@@ -363,5 +364,5 @@ def _is_agreed_on(parts: list[ast.AST]) -> bool:
         for call in file.calls
         if makes_ranks_agree(call)
         for one in all_arguments(call)
-        for given in ast.walk(one)
+        for given in walk(one)
     )

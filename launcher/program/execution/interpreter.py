@@ -67,6 +67,7 @@ from launcher.program.index import (
     is_package,
     scope_of,
 )
+from launcher.program.objects.nodes import walk
 from launcher.program.program import Program
 from launcher.program.values import canonical_name
 
@@ -272,9 +273,7 @@ class ProgramRun(Process):
             return
         outers = (each.test for each in ancestors(place_of(node)) if isinstance(each, ast.If))
         test = node.test if isinstance(node, ast.Assert) else next(outers, None)
-        names = (
-            {each.id for each in ast.walk(test) if isinstance(each, ast.Name)} if test is not None else set()
-        )
+        names = {each.id for each in walk(test) if isinstance(each, ast.Name)} if test is not None else set()
         module = next((self.lacking[each] for each in sorted(names) if each in self.lacking), None)
         if module is not None:
             self.record(MODULE_MISSING, (module,), call_at(node))

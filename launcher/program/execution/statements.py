@@ -28,6 +28,7 @@ from launcher.program.execution.objects import (
     is_known,
 )
 from launcher.program.index import EXIT_NAMES, last_name
+from launcher.program.objects.nodes import walk
 
 _MOST_TURNS = 64
 _FEW_TURNS = 3
@@ -251,7 +252,7 @@ class Statements(Expressions):
     def _counted_by_methods(self, kind: Class) -> frozenset[str]:
         """The attributes that the methods of a class count up: `self.seen += 1`."""
         if kind not in self._counted:
-            inside = (each for one in kind.line() for each in ast.walk(one.node))
+            inside = (each for one in kind.line() for each in walk(one.node))
             targets = (each.target for each in inside if isinstance(each, ast.AugAssign))
             self._counted[kind] = frozenset(each.attr for each in targets if isinstance(each, ast.Attribute))
         return self._counted[kind]
@@ -300,7 +301,7 @@ class Statements(Expressions):
                     owner.attributes[name] = Symbol()
         counters = self._counters.get(body[0])
         if counters is None:
-            inside = (inner for statement in body for inner in ast.walk(statement))
+            inside = (inner for statement in body for inner in walk(statement))
             counters = self._counters[body[0]] = [each for each in inside if isinstance(each, ast.AugAssign)]
         for each in counters:
             target = each.target
@@ -489,7 +490,7 @@ class Statements(Expressions):
         """Whether nobody can tell if a value is as a pattern says, whose names are then open."""
         if not isinstance(value, Symbol):
             return False
-        for each in ast.walk(pattern):
+        for each in walk(pattern):
             name = getattr(each, "name", None) or getattr(each, "rest", None)
             if isinstance(name, str):
                 self.bind_name(scope, name, Symbol())

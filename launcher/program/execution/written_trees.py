@@ -21,6 +21,7 @@ from launcher.program.index import (
     is_package,
     scope_of,
 )
+from launcher.program.objects.nodes import children_of, walk
 from launcher.program.program import Program
 
 _PLACE = "place"
@@ -63,7 +64,7 @@ def call_at(node: ast.AST) -> ast.Call:
 
 def stand_at(node: ast.AST, tree: ast.AST) -> None:
     """Let all nodes of a tree stand in the place of one: what `eval` runs is told of where it is called."""
-    for each in ast.walk(tree):
+    for each in walk(tree):
         each.__dict__[_PLACE] = place_of(node)
 
 
@@ -135,10 +136,10 @@ def _decisive_part(test: ast.expr, known: Mapping[ast.AST, bool]) -> ast.expr:
 
 def _is_settled(test: ast.expr, loop: ast.AST) -> bool:
     """Whether a test is the same in each turn of a loop, as nothing there stores what it reads."""
-    nodes = [*ast.walk(test)]
+    nodes = [*walk(test)]
     names = {each.id for each in nodes if isinstance(each, ast.Name)}
     attributes = {each.attr for each in nodes if isinstance(each, ast.Attribute)}
-    stored = [each for each in ast.walk(loop) if isinstance(getattr(each, "ctx", None), ast.Store)]
+    stored = [each for each in walk(loop) if isinstance(getattr(each, "ctx", None), ast.Store)]
     return (
         "self" not in names
         and not any(isinstance(each, ast.Call) for each in nodes)
@@ -153,7 +154,7 @@ def _body(file: FileIndex) -> list[ast.stmt]:
     except (SyntaxError, ValueError, RecursionError, MemoryError):
         return file.tree.body
     known: dict[object, ast.AST] = {}
-    for each in ast.walk(file.tree):
+    for each in walk(file.tree):
         if SCOPE in each.__dict__ and hasattr(each, "lineno"):
             known.setdefault(_key(each), each)
     waiting: list[tuple[ast.AST, ast.AST]] = [(each, file.tree) for each in tree.body]
@@ -169,7 +170,7 @@ def _body(file: FileIndex) -> list[ast.stmt]:
                 node.__dict__[SCOPE] = above.__dict__[SCOPE]
             above = node
         # Operators and contexts, such as `ast.Load()`, are each one object for the trees of all files.
-        below = (each for each in ast.iter_child_nodes(node) if each._fields or each._attributes)
+        below = (each for each in children_of(node) if each._fields or each._attributes)
         waiting.extend((each, above) for each in below)
     return tree.body
 

@@ -22,6 +22,7 @@ from launcher.program.index import (
     parameters_of,
 )
 from launcher.program.objects.bound_arguments import bind_arguments
+from launcher.program.objects.nodes import walk
 from launcher.program.values import Defined, External, spread, with_names_replaced
 
 _PLAIN = ("staticmethod", "classmethod")
@@ -58,10 +59,10 @@ def _call_another(site: ast.Call, function: ast.expr) -> None:
     """Let a call be one of another function, as if that were written there."""
     file = file_of(site)
     kept: dict[type, dict[str, list[Any]]] = {ast.Name: file.names, ast.Attribute: file.attributes}
-    for node in ast.walk(site.func):
+    for node in walk(site.func):
         uses = kept.get(type(node), {}).get(last_name(node) or "", [])
         uses[:] = [each for each in uses if each is not node]
-    for node in ast.walk(function):
+    for node in walk(function):
         if isinstance(node, ast.Name | ast.Attribute):
             kept[type(node)].setdefault(last_name(node) or "", []).append(node)
     site.func, function.__dict__[PARENT] = function, site
@@ -135,7 +136,7 @@ def _written_out(
             pairs = zip(table.keys, table.values, strict=True)
             keywords += [ast.keyword(str(getattr(key, "value", "")), value) for key, value in pairs]
     made = with_names_replaced(inner.func, given)
-    for node in ast.walk(made):
+    for node in walk(made):
         if isinstance(node, ast.expr):
             ast.copy_location(node, site.func)
     return ast.Call(made, args, keywords)

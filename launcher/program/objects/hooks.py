@@ -7,7 +7,7 @@ import ast
 from collections.abc import Callable, Iterator
 
 from launcher.program.index import FileIndex, FunctionNode, class_of, positional_of
-from launcher.program.objects.nodes import nodes_within
+from launcher.program.objects.nodes import walk
 from launcher.program.values import LIBRARY_TABLES, UNKNOWN, Defined, External, Instance, Value, library_names
 
 _DEEPEST_BASE = 5
@@ -81,6 +81,6 @@ def _is_for_exit(decorator: ast.expr) -> bool:
 
 def _is_for_exceptions(call: ast.Call, value_of: Callable[[ast.expr], Value]) -> bool:
     """Whether a call registers something for the event of an exception."""
-    parts = (part for given in call.args for part in nodes_within(given))
+    parts = (part for given in call.args for part in walk(given))
     values = [value_of(each) for each in parts if isinstance(each, ast.Attribute) and each.attr in _EVENTS]
     return any(isinstance(each, External) and each.name in _EXCEPTION_EVENTS for each in values)

@@ -5,7 +5,10 @@ from __future__ import annotations
 import ast
 
 FIELDS: dict[type[ast.AST], tuple[str, ...]] = {}
-_WITHOUT_NODES = frozenset({"ctx", "op", "ops", "id", "attr", "arg", "name", "names", "kind", "type_comment"})
+_WITHOUT_NODES = frozenset(
+    {"ctx", "op", "ops", "id", "attr", "arg", "name", "names", "kind", "type_comment", "module", "level"}
+    | {"simple", "conversion", "rest", "kwd_attrs"}
+)
 
 
 def fields_of(kind: type[ast.AST]) -> tuple[str, ...]:
@@ -14,17 +17,33 @@ def fields_of(kind: type[ast.AST]) -> tuple[str, ...]:
     return FIELDS.setdefault(kind, tuple(each for each in names if each not in _WITHOUT_NODES))
 
 
-def nodes_within(node: ast.AST) -> list[ast.AST]:
+def walk(node: ast.AST) -> list[ast.AST]:
     """A node and what is below it but operators and contexts, level by level: quicker than `ast.walk`."""
     found = [node]
     for each in found:  # It grows while it is read.
         kind = each.__class__
+        held = each.__dict__
         for name in FIELDS[kind] if kind in FIELDS else fields_of(kind):
-            value = each.__dict__.get(name)
+            value = held.get(name)
             if value.__class__ is list:
-                found += [part for part in value if isinstance(part, ast.AST)]
+                if value:
+                    # Lists hold nodes alone, but for the `None` of what a table or a parameter has none of.
+                    found += [part for part in value if part is not None] if None in value else value
             elif isinstance(value, ast.AST):
                 found.append(value)
+    return found
+
+
+def children_of(node: ast.AST) -> list[ast.AST]:
+    """What is right below a node but operators and contexts, in the order of the fields."""
+    found: list[ast.AST] = []
+    kind = node.__class__
+    for name in FIELDS[kind] if kind in FIELDS else fields_of(kind):
+        value = node.__dict__.get(name)
+        if value.__class__ is list:
+            found += [each for each in value if isinstance(each, ast.AST)]
+        elif isinstance(value, ast.AST):
+            found.append(value)
     return found
 
 

@@ -12,9 +12,11 @@ from itertools import pairwise
 from typing import TypeVar
 
 from launcher.program.index import WRITTEN_OUT, last_name
+from launcher.program.objects.nodes import children_of, walk
 from launcher.program.values import with_names_replaced
 
-_MAY_NEED_WRITING_OUT = re.compile(r"\bpartial\b|\*\*\s*[A-Za-z_{]|\bgetattr\([\w.]+, *[\"']\w+[\"']\)\(")
+_IN_CALLS_WRITTEN_OUT = ("partial", "**", ")(")
+"""One of these stands in every text that has such a call."""
 _MAY_NAME_WHAT_IT_GOES_OVER = re.compile(r"^[ \t]*(\w+) = [^\n]+\n\s*for [^\n]+ in \1:", re.MULTILINE)
 _GOES_OVER = frozenset({"chain", "enumerate", "islice", "iter", "range", "tqdm", "track", "trange", "zip"})
 """The last names of what makes something for one loop."""
@@ -29,12 +31,38 @@ _Definition = tuple[object, str]
 
 def write_out(tree: ast.Module, text: str) -> None:
     """Write out all in the tree of a text that may be told in several forms."""
-    if _MAY_NEED_WRITING_OUT.search(text):
+    if any(each in text for each in _IN_CALLS_WRITTEN_OUT) and _has_calls_to_write_out(tree):
         _write_out_calls(tree)
-    if _MAY_MATCH.search(text):
+    if "match" in text and _MAY_MATCH.search(text):
         _write_out_matches(tree)
     if "StopIteration" in text or _MAY_NAME_WHAT_IT_GOES_OVER.search(text):
         _write_out_iterations(tree)
+
+
+def _has_calls_to_write_out(tree: ast.Module) -> bool:
+    """Whether a file makes partial applications, reads what it calls by `getattr`, or unpacks a table that it
+    makes: few do, and for all others a look at the calls is enough."""
+    unpacked: set[str | None] = set()
+    tables: set[str | None] = set()
+    for node in walk(tree):
+        if isinstance(node, ast.Call):
+            func = node.func
+            if last_name(func) == "partial" or (
+                isinstance(func, ast.Call) and last_name(func.func) in ("getattr", "partial")
+            ):
+                return True
+            for each in node.keywords:
+                if each.arg is None:
+                    if _makes_table(each.value):
+                        return True
+                    unpacked.add(last_name(each.value))
+        elif isinstance(node, ast.Assign) and len(node.targets) == 1 and _makes_table(node.value):
+            tables.add(last_name(node.targets[0]))
+    return not (unpacked & tables) <= {None}
+
+
+def _makes_table(value: ast.expr) -> bool:
+    return isinstance(value, ast.Dict) or (isinstance(value, ast.Call) and last_name(value.func) == "dict")
 
 
 def _write_out_calls(tree: ast.Module) -> None:
@@ -66,7 +94,7 @@ def _apply_partial(call: ast.Call, partial: ast.Call) -> None:
     if partial is not call.func:
         partial.__dict__[WRITTEN_OUT] = True
         partial = _copy_tree(partial)
-        for each in ast.walk(partial.args[0]):
+        for each in walk(partial.args[0]):
             ast.copy_location(each, call.func)
     given = {each.arg for each in call.keywords}
     call.func, *before = partial.args
@@ -101,7 +129,7 @@ class _CallReading:
             if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda):
                 self._outer[node] = scope
                 scope = node
-            pending.extend((each, scope) for each in ast.iter_child_nodes(node))
+            pending += [(each, scope) for each in children_of(node)]
 
     def _read(self, node: ast.AST, scope: _Scope) -> None:
         if isinstance(node, _HOLDING_BLOCKS):
@@ -198,7 +226,7 @@ def _write_out_matches(tree: ast.Module) -> None:
 
     Only where every case compares the subject, or the parts of one that is a written tuple, with values.
     """
-    for holder in reversed([*ast.walk(tree)]):
+    for holder in reversed(walk(tree)):
         for name in ("body", "orelse", "finalbody"):
             block = getattr(holder, name, None)
             if isinstance(block, list):
@@ -262,7 +290,7 @@ def _tests_of_pattern(
 def _write_out_iterations(tree: ast.Module) -> None:
     """Write `while True: try: x = next(batches) except StopIteration: break` as `for x in batches:`, and what
     a loop goes over into the loop where a name is given to it right before."""
-    for holder in [*ast.walk(tree)]:
+    for holder in walk(tree):
         for name in ("body", "orelse", "finalbody"):
             block = getattr(holder, name, None)
             if isinstance(block, list):
@@ -278,7 +306,7 @@ def _name_what_it_goes_over(before: ast.stmt, loop: ast.stmt) -> None:
             called = last_name(made.func) if isinstance(made, ast.Call) else None
             if isinstance(made, ast.Name | ast.Attribute) or called in _GOES_OVER:
                 loop.iter = _copy_tree(made)
-                for each in ast.walk(loop.iter):
+                for each in walk(loop.iter):
                     ast.copy_location(each, use)
 
 

@@ -35,6 +35,7 @@ from launcher.program.index import (
 )
 from launcher.program.objects.bound_arguments import bind_arguments
 from launcher.program.objects.handed_back import is_context_manager, is_run_in_thread
+from launcher.program.objects.nodes import children_of, walk
 from launcher.program.program import Program
 from launcher.program.ranks.metrics import METRIC_CALLS, reduces_metrics
 from launcher.program.ranks.sharded_models import Gathering, ShardedModels
@@ -183,7 +184,7 @@ class CollectiveCalls:
         """Whether a loss comes from a call of a model whose gradients the ranks reduce together."""
         if depth > _ASSIGNMENTS_TO_MODEL or _is_under_no_sync(loss):
             return False
-        for node in ast.walk(loss):
+        for node in walk(loss):
             if isinstance(node, ast.Call):
                 made = self.program.value(node.func)
                 if isinstance(made, Instance) and made.name in LIBRARY_TABLES["gradient_reducers"]:
@@ -280,7 +281,7 @@ class CollectiveCalls:
             for each, given in inside.items()
             if isinstance(given, Constant | RankValue | Defined | External)
         }
-        return node, known or None
+        return node, evaluation.one_environment(known) if known else None
 
     def calls_the_unknown(self, nodes: Sequence[ast.AST], environment: Environment | None) -> bool:
         """Whether these statements or expressions call what nobody can resolve, which so may run anything."""
@@ -298,7 +299,7 @@ class CollectiveCalls:
             if isinstance(node, FunctionNode) and self._is_registered(node):
                 return True
             if not isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda | ast.ClassDef):
-                pending.extend(ast.iter_child_nodes(node))
+                pending.extend(children_of(node))
         return False
 
     def _is_method_of_data(self, call: ast.Call, environment: Environment | None) -> bool:
@@ -397,7 +398,7 @@ def _may_be_tensors(method: Value) -> bool:
 def _callables_named_in(given: ast.expr) -> list[ast.expr]:
     """The names, attributes and lambdas in what a call is given; of `self.path` not `self`."""
     kinds = ast.Name | ast.Attribute | ast.Lambda
-    found = (each for each in ast.walk(given) if isinstance(each, kinds))
+    found = (each for each in walk(given) if isinstance(each, kinds))
     return [each for each in found if not isinstance(parent_of(each), ast.Attribute)]
 
 

@@ -24,6 +24,7 @@ from launcher.program.index import (
     last_name,
     parent_of,
 )
+from launcher.program.objects.nodes import walk
 from launcher.program.program import Program
 from launcher.program.ranks.collective_calls import BACKWARD, CollectiveCalls, CollectiveRun
 from launcher.program.ranks.guards import Guards, is_in_body
@@ -78,7 +79,7 @@ class FunctionSummaries:
     ) -> FunctionSummary:
         function_walk = FunctionWalk(self, environment)
         if isinstance(function, ast.Lambda):
-            inner = [each for each in ast.walk(function.body) if isinstance(each, ast.Call)]
+            inner = [each for each in walk(function.body) if isinstance(each, ast.Call)]
             found = function_walk.run_calls(inner, function)
             return FunctionSummary(tuple(found.must), tuple(found.may), tuple(function_walk.divergences))
         block = function_walk.walk(function.body, 0)

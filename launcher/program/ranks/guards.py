@@ -25,6 +25,7 @@ from launcher.program.index import (
     parent_of,
     scope_of,
 )
+from launcher.program.objects.nodes import children_of, walk
 from launcher.program.program import Program
 from launcher.program.ranks.truths import (
     Guard,
@@ -187,10 +188,10 @@ class Guards:
         if not isinstance(value, Defined) or not uses:
             return False
         around = set(ancestors(uses[0]))
-        asking = (each for each in ast.walk(value.node) if isinstance(each, ast.If | ast.IfExp | ast.Match))
+        asking = (each for each in walk(value.node) if isinstance(each, ast.If | ast.IfExp | ast.Match))
         return not any(
             each in around
-            or (each.lineno < uses[0].lineno and any(isinstance(one, _PARTING) for one in ast.walk(each)))
+            or (each.lineno < uses[0].lineno and any(isinstance(one, _PARTING) for one in walk(each)))
             for each in asking
         )
 
@@ -551,9 +552,9 @@ def _uses_of_decorated(decorator: ast.AST) -> Iterator[ast.expr]:
     positional = constructor.args.args[constructor is not decorator :]
     known = {positional[0].arg} if positional else set[str]()
     if constructor is not decorator:
-        kept = (each for each in ast.walk(constructor) if isinstance(each, ast.Assign))
+        kept = (each for each in walk(constructor) if isinstance(each, ast.Assign))
         known = {ast.unparse(one) for each in kept if last_name(each.value) in known for one in each.targets}
-    for node in ast.walk(decorator):
+    for node in walk(decorator):
         if isinstance(node, ast.Name | ast.Attribute) and ast.unparse(node) in known:
             holder = parent_of(node)
             outer = parent_of(holder) if isinstance(holder, ast.IfExp) else holder
@@ -572,7 +573,7 @@ def _has_return(statement: ast.stmt) -> bool:
         if not isinstance(
             node, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda | ast.ClassDef | ast.expr
         ):
-            pending.extend(ast.iter_child_nodes(node))
+            pending.extend(children_of(node))
     return False
 
 

@@ -22,6 +22,7 @@ from launcher.program.index import (
     positional_of,
     statement_of,
 )
+from launcher.program.objects.nodes import children_of, walk
 from launcher.program.program import Program
 from launcher.program.ranks.reachability import Reachability
 from launcher.program.ranks.training_loops import calls_in
@@ -76,13 +77,14 @@ def _may_average(program: Program, call: ast.Call, given: _AveragedArguments) ->
     if given.may_be_of_the_model(all_arguments(call)):
         return True
     if isinstance(called, Defined):
-        return any(map(_asks_the_model, ast.walk(called.node)))
+        return any(map(_asks_the_model, walk(called.node)))
     return not (isinstance(called, External | Instance) and called.name.startswith(_PLAIN_LIBRARIES))
 
 
-def reductions_of_gradients(program: Program) -> Iterator[ast.Call]:
+def reductions_of_gradients(program: Program) -> list[ast.Call]:
     """Where a program surely adds up gradients between its ranks by itself: `all_reduce(p.grad)`, or what it
     calls with gradients and does so."""
+    found: list[ast.Call] = []
     for file in program.files:
         for name, calls in file.calls_of.items():
             if "reduce" not in name.lower():
@@ -91,7 +93,8 @@ def reductions_of_gradients(program: Program) -> Iterator[ast.Call]:
                 called = program.qualified(call.func) or ""
                 unused = program.analysis(Reachability).is_named_nowhere(call)
                 if called.startswith(_REDUCING) and not unused and _is_given_gradients(program, call):
-                    yield call
+                    found.append(call)
+    return found
 
 
 _REDUCING = ("torch.distributed.", "horovod.torch.")
@@ -136,7 +139,7 @@ def _near_gradients(program: Program, call: ast.Call) -> bool:
     around = [each.iter for each in ancestors_in_function(call) if isinstance(each, ast.For)]
     places = [statement_of(call), *around] if trains or isinstance(top, ast.Module) else [top]
     given = (part for each in all_arguments(call) for part in parts_of(program, each))
-    named = {getattr(each, "attr", "") for one in places for each in ast.walk(one)}
+    named = {getattr(each, "attr", "") for one in places for each in walk(one)}
     return bool(named & words) or any(getattr(each, "attr", "") == "grad" for each in given)
 
 
@@ -182,7 +185,7 @@ class _AveragedArguments:
                     yield from self._given_as(binding.node)
                 elif binding.value is not None:
                     yield binding.value
-        for each in ast.iter_child_nodes(node):
+        for each in children_of(node):
             if isinstance(each, ast.expr):
                 yield each
             elif isinstance(each, ast.comprehension):

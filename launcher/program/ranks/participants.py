@@ -23,6 +23,7 @@ from launcher.program.index import (
     scope_of,
 )
 from launcher.program.objects.empty_methods import does_nothing
+from launcher.program.objects.nodes import children_of, walk
 from launcher.program.program import Program, joining_calls
 from launcher.program.ranks.guards import (
     Guards,
@@ -200,9 +201,9 @@ class Participants:
 
     def _hints_at_rank(self, test: ast.expr) -> bool:
         """Whether a test asks what may be true on one rank alone, by its names, and nobody knows better."""
-        counts = filter(_counts_rounds, ast.walk(test))
-        counted = {part for each in counts for part in ast.walk(each)}
-        for node in ast.walk(test):
+        counts = filter(_counts_rounds, walk(test))
+        counted = {part for each in counts for part in walk(each)}
+        for node in walk(test):
             if isinstance(node, ast.Call) and (last_name(node.func) or "").startswith(("is_", "should_")):
                 return True
             if isinstance(node, ast.Name | ast.Attribute):
@@ -229,7 +230,7 @@ class Participants:
         words = [
             word.lower()
             for each in tests
-            for part in ast.walk(each)
+            for part in walk(each)
             if isinstance(part, ast.Name | ast.Attribute | ast.Constant)
             and isinstance(
                 word := getattr(part, "value", None) if isinstance(part, ast.Constant) else last_name(part),
@@ -372,7 +373,7 @@ def entered_under(program: Program, call: ast.Call) -> Iterator[tuple[ast.Call, 
     returned = file_of(call).returns_of.get(function, ())
     yields = file_of(call).yields_of.get(function, ())
     yields_within = any(parent_of(call) in _items_around(each) for each in yields)
-    is_returned = any(call in ast.walk(each) for each in returned)
+    is_returned = any(call in walk(each) for each in returned)
     if not isinstance(function, ast.FunctionDef) or yields_within or not is_returned:
         yield call, conditions_of(program, call)
     if isinstance(function, ast.FunctionDef) and (yields_within or is_returned):
@@ -416,7 +417,7 @@ def _conditions_in(
     ):
         return _conditions_in(program, made, holds, given, depth - 1)
     copied = ast.parse(ast.unparse(test), mode="eval")
-    for each in ast.walk(copied):
+    for each in walk(copied):
         if isinstance(each, ast.Name) and each.id in given:
             each.id = ast.unparse(given[each.id])
         if isinstance(each, ast.Compare) and each is copied.body and isinstance(each.ops[0], ast.NotEq):
@@ -428,7 +429,7 @@ def _names_a_process(test: ast.expr) -> bool:
     """Whether a test asks which process this is, or whether it is the only one, by its names."""
     words = [
         (each.id if isinstance(each, ast.Name) else each.attr).lower()
-        for each in ast.walk(test)
+        for each in walk(test)
         if isinstance(each, ast.Name | ast.Attribute)
     ]
     return any(hint in word for hint in _PROCESS_WORDS for word in words)
@@ -545,7 +546,7 @@ class Closure:
         if isinstance(part, ast.FunctionDef | ast.ClassDef):
             self._inside(part)
             return True
-        for each in ast.iter_child_nodes(part):
+        for each in children_of(part):
             inner = each.iter if isinstance(each, ast.comprehension) else each
             self._waiting += [(inner, False)] if isinstance(inner, ast.expr) else []
         return isinstance(part, ast.Constant | ast.List | ast.Tuple)
@@ -598,7 +599,7 @@ class Closure:
 
     def _inside(self, part: ast.FunctionDef | ast.ClassDef) -> None:
         """What the statements of a function or class call of the program's own."""
-        for node in ast.walk(part):
+        for node in walk(part):
             if isinstance(node, ast.Call):
                 for each in alternatives(self.program.value(node.func)):
                     if isinstance(each, Defined):
@@ -607,7 +608,7 @@ class Closure:
     def identifiers(self) -> Iterator[str]:
         """Every name, attribute, keyword and text of one word in it, but for what only describes it."""
         for part in self.parts:
-            for node in ast.walk(part):
+            for node in walk(part):
                 if isinstance(node, ast.Name):
                     yield node.id
                 elif isinstance(node, ast.Attribute):
@@ -647,10 +648,10 @@ def is_behind_lock(call: ast.Call) -> bool:
     """Whether a function leaves before a call where it could not make a folder or file, which one alone can:
     `try: os.mkdir(lock)`, `except FileExistsError: return`."""
     function = next((each for each in ancestors(call) if isinstance(each, FunctionNode)), None)
-    tries = [each for each in ast.walk(function) if isinstance(each, ast.Try)] if function else []
+    tries = [each for each in walk(function) if isinstance(each, ast.Try)] if function else []
     return any(
         each.lineno < call.lineno
         and any(isinstance(handler.body[-1], ast.Return | ast.Raise) for handler in each.handlers)
-        and any(isinstance(one, ast.Call) and last_name(one.func) in _LOCKING for one in ast.walk(each))
+        and any(isinstance(one, ast.Call) and last_name(one.func) in _LOCKING for one in walk(each))
         for each in tries
     )

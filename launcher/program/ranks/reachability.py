@@ -31,7 +31,7 @@ from launcher.program.index import (
     scope_of,
 )
 from launcher.program.objects.calculated_names import beginnings_of_calculated_names
-from launcher.program.objects.nodes import nodes_within
+from launcher.program.objects.nodes import children_of, walk
 from launcher.program.program import Program, joining_calls
 from launcher.program.ranks.guards import Guards
 from launcher.program.surroundings.trainer_hooks import training_calls
@@ -280,7 +280,7 @@ def _names_that_reach(program: Program, part: ast.AST) -> list[str] | None:
         kept = [each for each in part.decorator_list if _may_call(program, each)]
         holders = [_registry_name(each) for each in kept]
         return None if None in holders else [part.name, *(each for each in holders if each)]
-    if isinstance(part, ast.Assign) and not any(isinstance(each, ast.Call) for each in ast.walk(part.value)):
+    if isinstance(part, ast.Assign) and not any(isinstance(each, ast.Call) for each in walk(part.value)):
         return [name for target in part.targets for name in _names_in(target)]
     if isinstance(part, ast.Expr):
         holder = _registry_name(part.value)
@@ -311,7 +311,7 @@ def _import_time_parts(file: FileIndex) -> Iterator[ast.AST]:
         if isinstance(part, ast.If) and is_main_guard(part.test):
             continue
         if isinstance(part, ast.If | ast.Try | ast.With | ast.ExceptHandler):
-            waiting += ast.iter_child_nodes(part)
+            waiting += children_of(part)
         elif not _lists_exports(part):
             yield part
 
@@ -330,7 +330,7 @@ def _may_call(program: Program, decorator: ast.expr) -> bool:
 
 def _names_in(target: ast.AST) -> Iterator[str]:
     """The names and attributes in what is assigned to."""
-    for each in ast.walk(target):
+    for each in walk(target):
         if isinstance(each, ast.Name):
             yield each.id
         elif isinstance(each, ast.Attribute):
@@ -361,7 +361,7 @@ class _FileReads:
         of that name. A bare name means what its own file defines or imports, or imports with a star.
         """
         names, elsewhere = set[str](), set[str]()
-        for each in nodes_within(node):
+        for each in walk(node):
             if isinstance(each, ast.Name):
                 names.add(each.id)
             elif isinstance(each, ast.Attribute):
@@ -466,7 +466,7 @@ def _is_matched(case: ast.match_case, known: Known) -> bool:
     if not isinstance(match, ast.Match) or case.guard is not None:
         return False
     for each in match.cases:
-        values = [one.value for one in ast.walk(each.pattern) if isinstance(one, ast.MatchValue)]
+        values = [one.value for one in walk(each.pattern) if isinstance(one, ast.MatchValue)]
         plain = isinstance(each.pattern, ast.MatchValue | ast.MatchOr) and bool(values)
         if each is case and isinstance(each.pattern, ast.MatchAs) and each.pattern.pattern is None:
             return True
@@ -578,12 +578,12 @@ def _is_called_by(launcher: ast.FunctionDef, place: int) -> bool:
     for statement in launcher.body:
         arms = [statement.body, statement.orelse] if isinstance(statement, ast.If) else [[statement]]
         named = [
-            any(isinstance(node, ast.Name) and node.id == name for each in arm for node in ast.walk(each))
+            any(isinstance(node, ast.Name) and node.id == name for each in arm for node in walk(each))
             for arm in arms
         ]
         called = any(
             isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == name
-            for node in ast.walk(statement)
+            for node in walk(statement)
         )
         if called and all(named):
             return True
@@ -723,7 +723,7 @@ def _is_of_the_first(value: ast.expr | None) -> bool:
 
 
 def _asks_for_a_group(program: Program, within: ast.AST) -> bool:
-    calls = (each for each in ast.walk(within) if isinstance(each, ast.Call))
+    calls = (each for each in walk(within) if isinstance(each, ast.Call))
     return any(program.qualified(each.func) == "torch.distributed.is_initialized" for each in calls)
 
 

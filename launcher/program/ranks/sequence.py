@@ -7,6 +7,7 @@ import ast
 from collections.abc import Iterator, Sequence
 
 from launcher.program.index import FunctionNode, ancestors, scope_of, statement_of
+from launcher.program.objects.nodes import walk
 from launcher.program.program import Program
 from launcher.program.ranks.guards import Guards
 from launcher.program.values import Defined
@@ -102,7 +103,7 @@ def _contexts(program: Program, statement: ast.With | ast.AsyncWith, depth: int)
 def _calls_of(node: ast.AST) -> list[ast.Call]:
     """The calls in a node, without those in lambdas, which run elsewhere."""
     scope = scope_of(node)
-    found = (each for each in ast.walk(node) if isinstance(each, ast.Call))
+    found = (each for each in walk(node) if isinstance(each, ast.Call))
     return [
         each for each in found if not isinstance(scope_of(each).node, ast.Lambda) or scope_of(each) is scope
     ]
@@ -127,4 +128,4 @@ def _wrapping(program: Program, function: FunctionNode) -> Iterator[ast.Call]:
     for decorator in getattr(function, "decorator_list", ()):
         made = program.value(decorator)
         if isinstance(made, Defined):
-            yield from (each for each in ast.walk(made.node) if isinstance(each, ast.Call))
+            yield from (each for each in walk(made.node) if isinstance(each, ast.Call))

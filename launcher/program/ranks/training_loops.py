@@ -27,6 +27,7 @@ from launcher.program.index import (
     scope_of,
 )
 from launcher.program.objects.bound_arguments import bind_arguments
+from launcher.program.objects.nodes import children_of, walk
 from launcher.program.program import Program
 from launcher.program.ranks.reachability import DEFINITIONS, Reachability
 from launcher.program.values import (
@@ -95,7 +96,7 @@ def calls_in(block: ast.AST) -> list[ast.Call]:
         if isinstance(node, ast.Call):
             found.append(node)
         if node is block or not isinstance(node, FunctionNode | ast.ClassDef):
-            pending.extend(ast.iter_child_nodes(node))
+            pending.extend(children_of(node))
     return found
 
 
@@ -245,7 +246,7 @@ def shares_its_result(program: Program, scope: Scope) -> bool:
     """Whether a decorator of the program makes all ranks see one result of the function of a scope."""
     decorators = getattr(scope.function.node, "decorator_list", ()) if scope.function is not None else ()
     made = [program.value(each) for each in decorators]
-    within = [each for value in made if isinstance(value, Defined) for each in ast.walk(value.node)]
+    within = [each for value in made if isinstance(value, Defined) for each in walk(value.node)]
     return any(isinstance(each, ast.Call) and makes_ranks_agree(each) for each in within)
 
 
@@ -280,7 +281,7 @@ def losses(program: Program) -> set[str | ast.expr]:
     calls = (each for file in program.files for each in file.calls_of.get("backward", ()))
     owners = [each.func.value for each in calls if isinstance(each.func, ast.Attribute)]
     made = {each for owner in owners for each in origins(program, owner) if each is not None}
-    return made | {each.id for owner in owners for each in ast.walk(owner) if isinstance(each, ast.Name)}
+    return made | {each.id for owner in owners for each in walk(owner) if isinstance(each, ast.Name)}
 
 
 # What a loop runs in each of its turns, in its own function and in those that it comes to.
@@ -351,7 +352,7 @@ class LoopReach:
     def nodes(self, loop: Loop) -> Iterator[ast.AST]:
         """All that a turn may evaluate."""
         for part in self.parts(loop):
-            yield from ast.walk(part)
+            yield from walk(part)
 
     def ways(
         self,
@@ -418,7 +419,7 @@ class LoopReach:
             value = value_of(decorator)
             if isinstance(value, Defined):
                 yield value.node
-        for node in ast.walk(part):
+        for node in walk(part):
             if not isinstance(node, ast.Call):
                 continue
             for value in alternatives(value_of(node.func)):
@@ -463,7 +464,7 @@ def _bodies_of(statement: ast.stmt) -> list[list[ast.stmt]]:
 
 
 def _calls_in_order(statement: ast.stmt) -> list[ast.Call]:
-    found = [each for each in ast.walk(statement) if isinstance(each, ast.Call)]
+    found = [each for each in walk(statement) if isinstance(each, ast.Call)]
     return sorted(found, key=lambda each: (each.end_lineno or 0, each.end_col_offset or 0))
 
 
@@ -537,9 +538,7 @@ def written_turns(program: Program, call: ast.Call) -> list[ast.Call]:
         turns = [with_names_replaced(each, given) for each in turns for given in rounds or [{}]]
     within = scope_of(call).function
     function = within.node if within is not None and isinstance(within.node, FunctionNode) else None
-    names = {
-        each.id for given in all_arguments(call) for each in ast.walk(given) if isinstance(each, ast.Name)
-    }
+    names = {each.id for given in all_arguments(call) for each in walk(given) if isinstance(each, ast.Name)}
     used = [each for each in parameters_of(function) if each.arg in names] if function else []
     sites = program.evaluation.callers.call_sites(function) if function and used else None
     pairs = [[(each.arg, site.given_or_default(each)) for each in used] for site in sites or ()]

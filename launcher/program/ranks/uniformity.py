@@ -27,6 +27,7 @@ from launcher.program.index import (
     parent_of,
     scope_of,
 )
+from launcher.program.objects.nodes import children_of, walk
 from launcher.program.program import Program
 from launcher.program.values import (
     PROGRESS_BARS,
@@ -165,7 +166,7 @@ class Uniformity:
         kinds = ast.JoinedStr | ast.FormattedValue | ast.BinOp | ast.BoolOp | ast.UnaryOp | ast.Compare
         if not isinstance(node, kinds | ast.IfExp | ast.Tuple | ast.List | ast.Dict):
             return False
-        return all(self.is_uniform(each) for each in ast.iter_child_nodes(node) if isinstance(each, ast.expr))
+        return all(self.is_uniform(each) for each in children_of(node) if isinstance(each, ast.expr))
 
     def _is_set_alike(self, owner: ast.expr, key: ast.expr | None) -> bool:
         """Whether all that the program puts below a key of a table is alike, and no rank by its name."""
@@ -232,14 +233,14 @@ class Uniformity:
         called = self.program.value(node.func)
         if isinstance(called, Defined) and isinstance(called.node, ast.ClassDef):
             # An object whose attributes are those of a table that it is given.
-            words = {each for part in ast.walk(called.node) for each in (_name_of(part),)}
+            words = {each for part in walk(called.node) for each in (_name_of(part),)}
             return not words.isdisjoint(_SETTING) and all(map(self.is_uniform, given))
         return isinstance(called, Defined) and self._returned(called.node)
 
     def _returned(self, function: ast.AST) -> bool:
         """Whether a function always comes to one `return`, of what is alike."""
         given = _only_result(function)
-        if given is None or any(isinstance(each, ast.If) for each in ast.walk(function)):
+        if given is None or any(isinstance(each, ast.If) for each in walk(function)):
             return False
         return self.is_uniform(given)
 

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from launcher.frozen import frozen
 from launcher.program.dataflow import origins
 from launcher.program.index import ancestors, is_main_guard, last_name, parent_of
-from launcher.program.objects.nodes import nodes_within
+from launcher.program.objects.nodes import walk
 from launcher.program.program import Program
 from launcher.program.ranks.reachability import surely_runs
 from launcher.program.spellings import NOT_WRITTEN, spellings
@@ -51,7 +51,7 @@ def channel_reads(program: Program) -> Iterator[ChannelRead]:
     for file in program.files:
         if not made_of_parts and not any(word in file.text for word in _NAMED):
             continue  # Of hundreds of files few do.
-        for node in nodes_within(file.tree):
+        for node in walk(file.tree):
             if isinstance(node, ast.Constant) and isinstance(node.value, str):
                 if node.value.startswith(CHANNEL_VARIABLE) and len(node.value) > len(CHANNEL_VARIABLE):
                     yield from _by_variable(program, node, node.value)
@@ -219,7 +219,7 @@ def option_with_default(node: ast.expr) -> str | None:
 def reads_any(program: Program) -> bool:
     """Whether a script may read channels whose names it calculates."""
     for file in program.files:
-        for node in nodes_within(file.tree):
+        for node in walk(file.tree):
             if isinstance(node, ast.Constant) and isinstance(node.value, str):
                 text = node.value
                 if (

@@ -7,6 +7,7 @@ import ast
 from collections.abc import Callable
 
 from launcher.program.index import FunctionNode, is_property, last_name
+from launcher.program.objects.nodes import walk
 from launcher.program.values import DDP, FSDP, Defined, External, Value, alternatives
 
 LOADER = "torch.utils.data.DataLoader"
@@ -64,8 +65,8 @@ def _is_inner(method: FunctionNode) -> bool:
     assert not isinstance(method, ast.Lambda)
     if method.name != "__init__":
         return method.name.startswith("_") or method.name == "reset" or is_property(method)
-    given = [each for each in ast.walk(method) if isinstance(each, ast.keyword)]
-    calls = [each for each in ast.walk(method) if isinstance(each, ast.Call)]
+    given = [each for each in walk(method) if isinstance(each, ast.keyword)]
+    calls = [each for each in walk(method) if isinstance(each, ast.Call)]
     above = [each for each in calls if last_name(each.func) == "__init__"]
     return any(map(_hands_on, above)) and _CHOSEN.isdisjoint(each.arg for each in given)
 

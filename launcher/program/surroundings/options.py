@@ -23,6 +23,7 @@ from launcher.program.dataflow import (
     text_parts,
 )
 from launcher.program.index import ancestors, default_of, function_of_parameter, last_name, parent_of
+from launcher.program.objects.nodes import walk
 from launcher.program.process_starts import Valued
 from launcher.program.program import Program
 from launcher.program.ranks.reachability import COMMAND_LINE_RUNNERS, Reachability, never_runs
@@ -437,7 +438,7 @@ def _registration(program: Program, definition: ast.ClassDef | ast.FunctionDef) 
             ways += [(each.node, definition.keywords[0].value) for each in found]
     for function, given in ways:
         name = constant_argument(program, given)
-        stores = [each for each in ast.walk(function) if isinstance(each, ast.Assign)]
+        stores = [each for each in walk(function) if isinstance(each, ast.Assign)]
         targets = [each.targets[0] for each in stores if isinstance(each.value, ast.Name)]
         tables = [last_name(each.value) for each in targets if isinstance(each, ast.Subscript)]
         if name is not None and len(tables) == 1 and tables[0] is not None:

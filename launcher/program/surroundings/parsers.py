@@ -35,7 +35,7 @@ from launcher.program.index import (
     parent_of,
     scope_of,
 )
-from launcher.program.objects.nodes import catches
+from launcher.program.objects.nodes import catches, walk
 from launcher.program.program import Program
 from launcher.program.ranks.reachability import Reachability, surely_runs
 from launcher.program.ranks.training_loops import written_turns
@@ -666,7 +666,7 @@ def _declare_by_helper(program: Program, decorator: ast.expr, parser: ScriptPars
 def _click_calls(program: Program, node: ast.AST, seen: set[ast.AST]) -> Iterator[tuple[ast.Call, str]]:
     """The calls that make options in a piece of the program, in the functions and lists that it names."""
     seen.add(node)
-    for part in ast.walk(node):
+    for part in walk(node):
         called = program.value(part.func) if isinstance(part, ast.Call) else None
         if isinstance(part, ast.Call) and isinstance(called, External) and called.name in _DECLARING_BY_CLICK:
             yield part, called.name

@@ -21,7 +21,7 @@ from launcher.failure_modes.registry import finds
 from launcher.jobs.specification import JobSpec, Strategy
 from launcher.program.dataflow import text_beginning
 from launcher.program.index import ancestors, file_of, last_name, parent_of
-from launcher.program.objects.nodes import nodes_within
+from launcher.program.objects.nodes import walk
 from launcher.program.program import Program
 from launcher.program.ranks.reachability import surely_runs
 from launcher.program.surroundings.channels import option_with_default
@@ -614,7 +614,7 @@ def _knows_its_hosts(program: Program) -> bool:
     spans_one_host = any(program.calls(_SPANS_ONE_HOST))
     files = [each for each in program.files if _KNOWS_ITS_HOSTS.search(each.text)]
     return any(
-        not spans_one_host or any(_asks_for_hosts(program, node) for node in nodes_within(file.tree))
+        not spans_one_host or any(_asks_for_hosts(program, node) for node in walk(file.tree))
         for file in files
     )
 

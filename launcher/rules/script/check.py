@@ -23,7 +23,7 @@ from launcher.failure_modes.registry import REGISTRY, finds
 from launcher.frozen import frozen
 from launcher.program.execution.written_trees import place_of
 from launcher.program.index import Unread, ancestors, class_of, file_of
-from launcher.program.objects.nodes import nodes_within
+from launcher.program.objects.nodes import walk
 from launcher.program.program import Program
 from launcher.program.ranks.reachability import Known, Reachability, never_runs
 from launcher.rules import training_compiler
@@ -391,7 +391,7 @@ def _is_passed_over(program: Program, finding: Finding, known: Known) -> bool:
         return False
     if finding.code == training_script.SCRIPT_RAISED.code:
         return False
-    statements = [each for each in nodes_within(file.tree) if isinstance(each, ast.stmt)]
+    statements = [each for each in walk(file.tree) if isinstance(each, ast.stmt)]
     around = [each for each in statements if each.lineno <= line <= (each.end_lineno or each.lineno)]
 
     def known_later(test: ast.expr) -> bool | None:

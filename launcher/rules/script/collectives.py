@@ -24,6 +24,7 @@ from launcher.program.index import (
     scope_of,
 )
 from launcher.program.objects.hooks import called_on_exceptions
+from launcher.program.objects.nodes import walk
 from launcher.program.program import Program
 from launcher.program.ranks.collective_calls import SHARDED_FORWARD, CollectiveRun
 from launcher.program.ranks.divergence import (
@@ -159,9 +160,9 @@ def _told_by(test: ast.expr, truth: bool) -> Iterator[tuple[ast.expr, bool]]:
 
 def _are_one_value(program: Program, one: ast.expr, other: ast.expr) -> bool:
     """Whether two expressions read the same variables, which got their values in the same places."""
-    if ast.dump(one) != ast.dump(other) or any(isinstance(each, ast.Call) for each in ast.walk(one)):
+    if ast.dump(one) != ast.dump(other) or any(isinstance(each, ast.Call) for each in walk(one)):
         return False
-    read = [[each for each in ast.walk(whole) if isinstance(each, ast.Name)] for whole in (one, other)]
+    read = [[each for each in walk(whole) if isinstance(each, ast.Name)] for whole in (one, other)]
     sources = program.evaluation.sources
     return all(sources(first) == sources(second) for first, second in zip(*read, strict=True))
 
@@ -325,8 +326,8 @@ def _in_last_block(
     Not under a test of how it ended: of what the `try` or its handlers set, or of the exception itself.
     """
     halves = {each.short_name for each in waited if _tests_around(each.node, holder)}
-    ended = {each.id for each in ast.walk(holder) if isinstance(each, ast.Name) and not _is_read(each)}
-    ended |= {each.arg for each in ast.walk(holder) if isinstance(each, ast.arg)} - {"self"} | {"exc_info"}
+    ended = {each.id for each in walk(holder) if isinstance(each, ast.Name) and not _is_read(each)}
+    ended |= {each.arg for each in walk(holder) if isinstance(each, ast.arg)} - {"self"} | {"exc_info"}
     leaving = [each for each in block if isinstance(each, ast.If) and ends_block(each.body)]
     for run in collectives_run_by(program, block) if waited else ():
         tests = _tests_around(run.node, holder)
@@ -334,7 +335,7 @@ def _in_last_block(
         if run.short_name in halves and tests:
             continue
         tests += [each.test for each in leaving if each.lineno < run.node.lineno]
-        if not any(last_name(each) in ended for test in tests for each in ast.walk(test)):
+        if not any(last_name(each) in ended for test in tests for each in walk(test)):
             yield _Handled(run, _block(name, block[0]), True)
 
 

@@ -30,7 +30,7 @@ from launcher.program.index import (
     scope_of,
     statement_of,
 )
-from launcher.program.objects.nodes import nodes_within
+from launcher.program.objects.nodes import walk
 from launcher.program.program import Program, joining_calls
 from launcher.program.ranks.divergence import collectives_run_by
 from launcher.program.ranks.guards import Guards
@@ -122,7 +122,7 @@ def _wrapped_training_steps(program: Program) -> Iterator[ast.FunctionDef]:
 def _departures(program: Program, loop: Loop | ast.FunctionDef) -> Iterator[tuple[ast.expr, ast.stmt]]:
     """The tests in a loop after which this round, or the loop, is left, or its backward is left out."""
     backwards = [each for each in calls_in(loop) if last_name(each.func) == "backward"]
-    for node in (each for each in nodes_within(loop) if isinstance(each, ast.If)):
+    for node in (each for each in walk(loop) if isinstance(each, ast.If)):
         around = [*takewhile(lambda each: each is not loop, ancestors_in_function(node))]
         if any(isinstance(each, Loop) for each in around):
             continue
@@ -143,7 +143,7 @@ def _holds(block: list[ast.stmt], calls: list[ast.Call]) -> bool:
 
 def _seen_alone(program: Program, test: ast.expr, loop: Loop | ast.FunctionDef) -> str | None:
     """How a test depends on what one rank alone sees; None where it does not, or that is not known."""
-    parts = [part for each in _with_sources(program, test) for part in ast.walk(each)]
+    parts = [part for each in _with_sources(program, test) for part in walk(each)]
     names = {part.id for part in parts if isinstance(part, ast.Name) and _is_a_variable(program, part)}
     calls = [each for each in parts if isinstance(each, ast.Call)]
     if any(map(makes_ranks_agree, calls)) or _shared_before(program, names, test, loop):
@@ -198,10 +198,10 @@ def _reads_a_clock(program: Program, called: Value) -> bool:
         for call in calls_in(function)
         if program.qualified(call.func) in _CLOCKS and isinstance(made := statement_of(call), ast.Assign)
         for target in made.targets
-        for part in ast.walk(target)
+        for part in walk(target)
         if isinstance(part, ast.Name)
     }
-    parts = [part for each in given if each.value is not None for part in ast.walk(each.value)]
+    parts = [part for each in given if each.value is not None for part in walk(each.value)]
     return any(
         (isinstance(part, ast.Name) and part.id in read)
         or (isinstance(part, ast.Call) and program.qualified(part.func) in _CLOCKS)
@@ -212,7 +212,7 @@ def _reads_a_clock(program: Program, called: Value) -> bool:
 def _with_sources(program: Program, test: ast.expr) -> Iterator[ast.expr]:
     """A test, and what the names in it were just assigned."""
     yield test
-    for part in ast.walk(test):
+    for part in walk(test):
         if isinstance(part, ast.Name):
             for binding in program.evaluation.sources(part):
                 if binding.value is not None and not isinstance(binding.node, ast.For):
@@ -244,9 +244,9 @@ def _shares_a_copy(program: Program, call: ast.Call, names: set[str]) -> bool:
     if targets & names or not isinstance(function, ast.FunctionDef):
         return False
     parameters = {each.arg for each in parameters_of(function)}
-    reading = [each for each in ast.walk(function) if isinstance(each, ast.Name) and each.id in parameters]
+    reading = [each for each in walk(function) if isinstance(each, ast.Name) and each.id in parameters]
     return all(isinstance(each.ctx, ast.Load) and not _is_changed(each) for each in reading) and any(
-        isinstance(each, ast.Call) and last_name(each.func) in _COPYING for each in ast.walk(function)
+        isinstance(each, ast.Call) and last_name(each.func) in _COPYING for each in walk(function)
     )
 
 
@@ -266,7 +266,7 @@ def _is_loss(program: Program, asked: ast.expr, loop: Loop | ast.FunctionDef) ->
         return True
     return any(
         binding.value is not None and names_in(binding.value) & started
-        for part in ast.walk(asked)
+        for part in walk(asked)
         if isinstance(part, ast.Name)
         for binding in program.evaluation.sources(part)
     )
@@ -374,7 +374,7 @@ def _exits_in_evaluation(loaders: Loaders, loop: ast.For) -> Iterator[Finding]:
     program = loaders.program
     leaving = [
         (node.test, node.body[-1])
-        for node in nodes_within(loop)
+        for node in walk(loop)
         if isinstance(node, ast.If) and ends_process_well(program, node.body[-1])
     ]
     if not leaving or loaders.trains(loop.body) or not _is_over_a_share(loaders, loop):
@@ -399,7 +399,7 @@ def _ends_by_test(program: Program, loop: Loop) -> list[tuple[ast.expr, ast.stmt
     found: list[tuple[ast.expr, ast.stmt]] = []
     if isinstance(loop, ast.While):
         found.append((loop.test, loop))
-    for node in (each for each in nodes_within(loop) if isinstance(each, ast.If)):
+    for node in (each for each in walk(loop) if isinstance(each, ast.If)):
         inner = next((each for each in ancestors_in_function(node) if isinstance(each, Loop)), None)
         last = node.body[-1] if inner is loop else node
         if isinstance(last, ast.Break | ast.Return) or ends_process_well(program, last):
@@ -410,7 +410,7 @@ def _ends_by_test(program: Program, loop: Loop) -> list[tuple[ast.expr, ast.stmt
 def _objects_asked(program: Program, test: ast.expr, loop: Loop) -> Iterator[tuple[ast.Call, ast.AST]]:
     """The calls in a loop by which an object of the program is told what a test of its attribute depends on,
     such as `stopper(loss)` before `if stopper.stop`, and where their method sets that."""
-    asked = [each for each in ast.walk(test) if isinstance(each, ast.Attribute)]
+    asked = [each for each in walk(test) if isinstance(each, ast.Attribute)]
     for call in calls_in(loop) if asked else ():
         method, owner = _function_run(program, call), call.func
         if method is not None and method.name != "__call__" and isinstance(owner, ast.Attribute):
@@ -448,7 +448,7 @@ def _measured_alone(loaders: Loaders, test: ast.expr, loop: Loop, telling: list[
     `telling` are the calls that give an object of which the test asks what it counts by.
     """
     program, scope = loaders.program, scope_of(test)
-    asking = [each for each in ast.walk(test) if isinstance(each, ast.Call)]
+    asking = [each for each in walk(test) if isinstance(each, ast.Call)]
     if any(_is_decided_elsewhere(program, each, loop) for each in (*asking, *telling)):
         return None
     seen = set[str]()
@@ -456,7 +456,7 @@ def _measured_alone(loaders: Loaders, test: ast.expr, loop: Loop, telling: list[
         found = _loop_over_a_share(loaders, one, one, loop)
         if found is not None and not _is_agreed(program, test, seen):
             return found
-    waiting = [part for one in (test, *telling) for part in ast.walk(one)]
+    waiting = [part for one in (test, *telling) for part in walk(one)]
     asked = set[str]()
     while waiting:
         place = waiting.pop()
@@ -465,7 +465,7 @@ def _measured_alone(loaders: Loaders, test: ast.expr, loop: Loop, telling: list[
         asked.add(ast.unparse(place))
         seen |= {place.id} if isinstance(place, ast.Name) else set()
         bindings = [each for each in _set_in(scope, place) if loop in ancestors(each.node)]
-        made = [part for each in bindings if each.value is not None for part in ast.walk(each.value)]
+        made = [part for each in bindings if each.value is not None for part in walk(each.value)]
         if any(isinstance(each, ast.Call) and _is_unknown(each) for each in made):
             return None
         for binding in bindings:
@@ -473,11 +473,11 @@ def _measured_alone(loaders: Loaders, test: ast.expr, loop: Loop, telling: list[
                 continue
             for outer in takewhile(lambda each: each is not loop, ancestors_in_function(binding.node)):
                 if isinstance(outer, ast.If):
-                    waiting += ast.walk(outer.test)
+                    waiting += walk(outer.test)
             found = _loop_over_a_share(loaders, binding.value, binding.node, loop, binding.item)
             if found is not None:
                 return None if _is_agreed(loaders.program, test, seen) else found
-            waiting += ast.walk(binding.value)
+            waiting += walk(binding.value)
     return None
 
 
@@ -513,7 +513,7 @@ def _is_agreed(program: Program, test: ast.expr, names: set[str]) -> bool:
     """Whether anything in the function makes the ranks agree on one of these names, or a rank sends one."""
     return _shared_before(program, names, test, test) or any(
         isinstance(each, ast.Name) and isinstance(program.value(each), RankValue)
-        for each in nodes_within(scope_of(test).node)
+        for each in walk(scope_of(test).node)
         if isinstance(each, ast.Name) and each.id in names
     )
 
@@ -530,7 +530,7 @@ def _loop_over_a_share(
             continue  # The loss of the last batch is another rule's.
         if _is_over_a_share(loaders, inner) and _may_tell(program, value, inner, inner):
             return inner
-    for call in (each for each in ast.walk(value) if isinstance(each, ast.Call)):
+    for call in (each for each in walk(value) if isinstance(each, ast.Call)):
         called = program.value(call.func)
         function = called.node if isinstance(called, Defined) else None
         if not isinstance(function, ast.FunctionDef) or _agrees(program, function):
@@ -616,12 +616,12 @@ def collectives_wait_for_no_clock(program: Program) -> Iterator[Finding]:
 
 def _clock_asked(program: Program, test: ast.expr) -> ast.Call | None:
     """The clock that a comparison depends on, where nothing makes the ranks agree on what it says."""
-    if not any(isinstance(each, ast.Compare) for each in ast.walk(test)):
+    if not any(isinstance(each, ast.Compare) for each in walk(test)):
         return None
     names, calls, waiting = set[str](), list[ast.Call](), [(test, _DEEPEST_SOURCE)]
     while waiting:
         whole, depth = waiting.pop()
-        for part in ast.walk(whole):
+        for part in walk(whole):
             if isinstance(part, ast.Call):
                 calls.append(part)
             if isinstance(part, ast.Name) and depth and _is_a_variable(program, part):

@@ -20,6 +20,7 @@ from launcher.program.dataflow import (
     origins,
 )
 from launcher.program.index import ancestors, file_of, last_name, scope_of, statement_of
+from launcher.program.objects.nodes import walk
 from launcher.program.process_environment import (
     ChangedVariable,
     changed_variables,
@@ -219,9 +220,9 @@ def _none_of_job(program: Program, change: ChangedVariable) -> str | None:
 
 def _is_put_as_it_is(runs: ast.AST) -> bool:
     """Whether the entries of a table go into os.environ with nothing that makes texts of them."""
-    called = (last_name(each.func) for each in ast.walk(runs) if isinstance(each, ast.Call))
+    called = (last_name(each.func) for each in walk(runs) if isinstance(each, ast.Call))
     changed = (ast.DictComp, ast.JoinedStr, ast.If, ast.IfExp, ast.Try, ast.GeneratorExp)
-    is_plain = not any(isinstance(each, changed) for each in ast.walk(runs))
+    is_plain = not any(isinstance(each, changed) for each in walk(runs))
     return is_plain and set(called) <= {"update", "items", "setdefault", "putenv", "get"}
 
 
@@ -387,7 +388,7 @@ def _tables_put_into_environment(program: Program) -> Iterator[tuple[ast.AST, as
             if isinstance(target, ast.Attribute) and ast.unparse(target) == "os.environ":
                 yield each, _table_behind(program, each.__dict__["value"])
         for loop in file.statements.get(ast.For, ()):
-            stores = [each for each in ast.walk(loop) if isinstance(each, ast.Subscript | ast.Call)]
+            stores = [each for each in walk(loop) if isinstance(each, ast.Subscript | ast.Call)]
             names = {getattr(each, "id", "") for each in getattr(loop.__dict__["target"], "elts", ())}
             if any(_sets_by_name(program, each, names) for each in stores):
                 yield loop, _table_behind(program, loop.__dict__["iter"])
@@ -440,7 +441,7 @@ def is_set_in_every_run(program: Program, change: ChangedVariable) -> bool:
 
 def _asks_for(program: Program, test: ast.expr, name: str) -> bool:
     """Whether a test asks whether this variable is set, and for no other."""
-    texts = {each.value for each in ast.walk(test) if isinstance(each, ast.Constant)}
+    texts = {each.value for each in walk(test) if isinstance(each, ast.Constant)}
     return mentions_environment(program, test) and texts <= {name, None, "", "0"}
 
 
@@ -448,7 +449,7 @@ def _as_string(change: ChangedVariable, kind: str) -> Fix | None:
     """`str(...)` around the value; not where nobody can say what was meant."""
     if kind in ("NoneType", "list", "tuple", "dict", "set", "bytes"):
         return None
-    if change.value not in ast.walk(change.runs):
+    if change.value not in walk(change.runs):
         return None  # In a dictionary that is written elsewhere and may serve others.
     return Fix(safe=True, edits=wrap_node(change.value, "str(", ")"))
 

@@ -43,6 +43,7 @@ from launcher.program.index import (
     parent_of,
     scope_of,
 )
+from launcher.program.objects.nodes import walk
 from launcher.program.program import Program
 from launcher.program.surroundings.options import (
     option_of,
@@ -291,7 +292,7 @@ def indent_below(statement: ast.stmt, head: str) -> tuple[Edit, ...] | None:
     places = Places(file)
     assert statement.end_lineno is not None
     rest = file.text[places.span(statement)[1] : places.begin(statement.end_lineno + 1)].strip()
-    texts = (each for each in ast.walk(statement) if isinstance(each, ast.Constant | ast.JoinedStr))
+    texts = (each for each in walk(statement) if isinstance(each, ast.Constant | ast.JoinedStr))
     long = any(each.lineno != each.end_lineno for each in texts)
     if long or (rest and not rest.startswith("#")) or not places.begins_its_line(statement):
         return None

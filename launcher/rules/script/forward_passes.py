@@ -36,6 +36,7 @@ from launcher.program.index import (
     scope_of,
 )
 from launcher.program.objects.bound_arguments import bind_arguments
+from launcher.program.objects.nodes import children_of, walk
 from launcher.program.program import Program
 from launcher.program.ranks.guards import Guards, ends_block
 from launcher.program.ranks.training_loops import calls_in, iterated_object, makes_ranks_agree
@@ -141,7 +142,7 @@ def _classes_within(
     if definition not in seen:
         seen.add(definition)
         yield definition
-        for each in ast.walk(definition):
+        for each in walk(definition):
             made = program.value(each.func) if isinstance(each, ast.Call) else None
             if isinstance(made, Defined) and isinstance(made.node, ast.ClassDef):
                 yield from _classes_within(program, made.node, seen)
@@ -210,7 +211,7 @@ class _Forward:
             held.append(function.value if isinstance(function, ast.Subscript) else function)
             for source in self.program.evaluation.sources(function) if isinstance(function, ast.Name) else ():
                 if isinstance(source.node, ast.For | ast.comprehension):
-                    held += ast.walk(source.node.iter)
+                    held += walk(source.node.iter)
         return {each.attr for each in held if self.holds_layers(each)}
 
     def mentioned_in(self, nodes: Iterable[ast.AST]) -> set[str]:
@@ -229,7 +230,7 @@ class _Forward:
             called = node.func if isinstance(node, ast.Call) else None
             method = methods.pop(called.attr, None) if called is not None and _is_of_self(called) else None
             if method is not None and method is not self.function:
-                yield from ast.walk(method)
+                yield from walk(method)
 
 
 def _is_of_self(node: ast.AST) -> TypeGuard[ast.Attribute]:
@@ -238,7 +239,7 @@ def _is_of_self(node: ast.AST) -> TypeGuard[ast.Attribute]:
 
 def _choices(forward: _Forward) -> Iterator[tuple[ast.expr, set[str], str]]:
     """Where a forward pass chooses between layers by what differs: where, which, and why that differs."""
-    for node in ast.walk(forward.function):
+    for node in walk(forward.function):
         if _is_aside(node, forward.function):
             continue
         if isinstance(node, ast.If | ast.IfExp | ast.While):
@@ -247,7 +248,7 @@ def _choices(forward: _Forward) -> Iterator[tuple[ast.expr, set[str], str]]:
             if reason and (layers := _layers_chosen(forward, node, always)):
                 yield node.test, layers, reason
         elif isinstance(node, ast.comprehension) and node.ifs:
-            held = {each.attr for each in ast.walk(node.iter) if forward.holds_layers(each)}
+            held = {each.attr for each in walk(node.iter) if forward.holds_layers(each)}
             reason = next(filter(None, map(forward.difference.reason, node.ifs)), None)
             if held and reason is not None:
                 yield node.ifs[0], held, reason
@@ -257,9 +258,7 @@ def _choices(forward: _Forward) -> Iterator[tuple[ast.expr, set[str], str]]:
                 yield node, layers, reason
         elif isinstance(node, ast.Call) and isinstance(node.func, ast.Call):  # random.choice(self.heads)(x)
             drawn = forward.difference.reason(node.func)
-            held = {
-                each.attr for one in node.func.args for each in ast.walk(one) if forward.holds_layers(each)
-            }
+            held = {each.attr for one in node.func.args for each in walk(one) if forward.holds_layers(each)}
             if held and drawn is not None:
                 yield node, held, drawn
 
@@ -273,14 +272,14 @@ def _layers_chosen(forward: _Forward, node: ast.If | ast.IfExp | ast.While, alwa
         return set()
     layers = set() if always is True else _layers_of_one(forward, body, other)
     layers |= set() if always is False else _layers_of_one(forward, other, body)
-    here = {each for part in (node, *other) for each in ast.walk(part)}
-    return layers - forward.layers_of(each for each in ast.walk(forward.function) if each not in here)
+    here = {each for part in (node, *other) for each in walk(part)}
+    return layers - forward.layers_of(each for each in walk(forward.function) if each not in here)
 
 
 def _layers_of_one(forward: _Forward, one: Sequence[ast.AST], other: Sequence[ast.AST]) -> set[str]:
     """The layers that one arm runs and the other does not even mention, as in `0 * sum(parameters())`."""
-    mentioned = forward.mentioned_in(each for part in other for each in ast.walk(part))
-    return forward.layers_of(each for part in one for each in ast.walk(part)) - mentioned
+    mentioned = forward.mentioned_in(each for part in other for each in walk(part))
+    return forward.layers_of(each for part in one for each in walk(part)) - mentioned
 
 
 def _behind(branch: ast.If) -> list[ast.stmt]:
@@ -357,12 +356,12 @@ def _outputs_left_out(
     given = returns[0].value if len(returns) == 1 else None
     if not isinstance(given, ast.Tuple):
         return
-    nodes = [each for each in ast.walk(forward.function) if not isinstance(each, ast.Attribute)]
+    nodes = [each for each in walk(forward.function) if not isinstance(each, ast.Attribute)]
     for place, element in enumerate(given.elts):
-        inside = set(ast.walk(element))
+        inside = set(walk(element))
         if not isinstance(element, ast.Call):
             continue
-        others = forward.mentioned_in(each for each in ast.walk(forward.function) if each not in inside)
+        others = forward.mentioned_in(each for each in walk(forward.function) if each not in inside)
         layers = forward.layers_of(each for each in nodes if each in inside) - others
         for call in calls if layers else ():
             statement = parent_of(call)
@@ -467,7 +466,7 @@ class _Difference:
             ):
                 return _BY_BATCH
             case ast.Compare() | ast.BoolOp() | ast.UnaryOp() | ast.BinOp() | ast.IfExp() | ast.Subscript():
-                parts = [each for each in ast.iter_child_nodes(node) if isinstance(each, ast.expr)]
+                parts = [each for each in children_of(node) if isinstance(each, ast.expr)]
             case (
                 ast.NamedExpr(value=inner)
                 | ast.Call(func=ast.Name(id="bool" | "int" | "float"), args=[inner])
@@ -567,14 +566,14 @@ class _Difference:
         """Whether something is made of what a loop that trains has in this turn, and in no other."""
         return any(
             isinstance(each.node, ast.For) and _trains(each.node)
-            for part in ast.walk(node)
+            for part in walk(node)
             if isinstance(part, ast.Name)
             for each in self.program.evaluation.sources(part)
         )
 
     def _is_of_the_batch(self, node: ast.expr, depth: int) -> bool:
         """Whether a tensor is made of what the function is given, or of what a loader gives a loop."""
-        for part in ast.walk(node):
+        for part in walk(node):
             for each in self.program.evaluation.sources(part) if isinstance(part, ast.Name) else ():
                 if each.node in self.function.args.args[1:]:
                     return True
@@ -626,7 +625,7 @@ def draws_for_itself(program: Program, call: ast.Call) -> bool:
 
 
 def _is_of_a_rank(program: Program, node: ast.expr) -> bool:
-    parts = (each for each in ast.walk(node) if isinstance(each, ast.expr))
+    parts = (each for each in walk(node) if isinstance(each, ast.expr))
     return any(isinstance(program.value(each), RankValue) for each in parts)
 
 

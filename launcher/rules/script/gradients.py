@@ -27,6 +27,7 @@ from launcher.program.index import (
     scope_of,
     statement_of,
 )
+from launcher.program.objects.nodes import walk
 from launcher.program.program import Program
 from launcher.program.ranks.model_averaging import averages_models
 from launcher.program.ranks.participants import conditions_of, entered_under, shared_conditions
@@ -176,7 +177,7 @@ def _clips(program: Program, call: ast.Call) -> bool:
         return False
     if not isinstance(called, Defined) or not isinstance(called.node, ast.FunctionDef):
         return False
-    parts = [*ast.walk(called.node)]
+    parts = [*walk(called.node)]
     if any(isinstance(each, ast.Attribute) and "unscale" in each.attr for each in parts):
         return False
     inner = [each for each in calls_surely_run(program, call) if each is not call]
@@ -186,7 +187,7 @@ def _clips(program: Program, call: ast.Call) -> bool:
         isinstance(each, ast.Call)
         and isinstance(each.func, ast.Attribute)
         and each.func.attr in ("mul_", "clamp_")
-        and any(isinstance(part, ast.Attribute) and part.attr == "grad" for part in ast.walk(each.func))
+        and any(isinstance(part, ast.Attribute) and part.attr == "grad" for part in walk(each.func))
         for each in parts
     )
 
@@ -536,7 +537,7 @@ def _has_its_forward(owner: ast.expr, call: ast.Call) -> bool:
         for block in blocks
         if isinstance(block, ast.With)
         for statement in block.body
-        for each in ast.walk(statement)
+        for each in walk(statement)
     )
 
 

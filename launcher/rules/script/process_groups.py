@@ -28,6 +28,7 @@ from launcher.program.index import (
     scope_of,
     statement_of,
 )
+from launcher.program.objects.nodes import walk
 from launcher.program.process_environment import ChangedVariable, changed_variables
 from launcher.program.process_starts import rank_starts
 from launcher.program.program import Program, imports_the_unknown, joining_calls
@@ -481,7 +482,7 @@ def _handlers_that_go_on(program: Program, call: ast.Call, depth: int) -> Iterat
 def _ends_or_trains(program: Program, statement: ast.Try) -> bool:
     """Whether a statement trains as well, is tried until it succeeds, or the process ends behind it."""
     block = getattr(parent_of(statement), "body", [])
-    left = (isinstance(node, _PARTING) for each in statement.handlers for node in ast.walk(each))
+    left = (isinstance(node, _PARTING) for each in statement.handlers for node in walk(each))
     if isinstance(parent_of(statement), ast.While) and not any(left):
         return True
     behind = block[block.index(statement) + 1 :] if statement in block else []
@@ -492,7 +493,7 @@ def _ends_or_retries(handler: ast.ExceptHandler) -> bool:
     """Whether a handler raises, makes a group after all, or says by its result that there is none."""
     if ends_with_an_error(handler.body):
         return True
-    nodes = [node for statement in handler.body for node in ast.walk(statement)]
+    nodes = [node for statement in handler.body for node in walk(statement)]
     says_no = any(
         isinstance(node, ast.Return) and (node.value is None or ast.unparse(node.value) in ("None", "False"))
         for node in nodes
@@ -555,7 +556,7 @@ def _goes_on(program: Program, handler: ast.ExceptHandler) -> bool:
     """Whether a handler of exhausted memory comes to its end without an error."""
     caught = handler.type.elts if isinstance(handler.type, ast.Tuple) else [handler.type]
     names = {program.qualified(each) for each in caught if each is not None}
-    if any(isinstance(each, ast.Call) and makes_ranks_agree(each) for each in ast.walk(handler)):
+    if any(isinstance(each, ast.Call) and makes_ranks_agree(each) for each in walk(handler)):
         return False
     body = handler.body
     if names & set(_MEMORY):
@@ -575,11 +576,7 @@ def _goes_on(program: Program, handler: ast.ExceptHandler) -> bool:
 def _retries(program: Program, statement: ast.Try | ast.TryStar, handler: ast.ExceptHandler) -> bool:
     """Whether a wrapped model's forward stands in a `try`, and again in its handler."""
     places = [
-        any(
-            isinstance(each, ast.Call) and is_forward(program, each)
-            for part in block
-            for each in ast.walk(part)
-        )
+        any(isinstance(each, ast.Call) and is_forward(program, each) for part in block for each in walk(part))
         for block in (statement.body, handler.body)
     ]
     return all(places)

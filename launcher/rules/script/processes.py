@@ -25,6 +25,7 @@ from launcher.program.index import (
     scope_of,
     statement_of,
 )
+from launcher.program.objects.nodes import walk
 from launcher.program.process_environment import changed_variables, variables_of_ranks
 from launcher.program.process_starts import (
     count_on_host,
@@ -373,7 +374,7 @@ def _is_for_one_host(program: Program, node: ast.AST) -> bool:
     """Whether a test around a node may let one host alone come by; `local_rank != -1` is of all of them."""
     for outer in ancestors(node):
         if isinstance(outer, ast.If | ast.IfExp) and program.analysis(Guards).truth(outer.test) is not True:
-            names = {getattr(each, "attr", getattr(each, "id", "")) for each in ast.walk(outer.test)}
+            names = {getattr(each, "attr", getattr(each, "id", "")) for each in walk(outer.test)}
             if any(part in str(name).lower() for name in names for part in _KNOWS_THE_HOST):
                 return True
     return False
@@ -584,7 +585,7 @@ def one_process_does_not_take_all_devices(subject: ScriptSubject) -> Iterator[Fi
 
 
 def _expressions(node: ast.AST) -> Iterator[ast.expr]:
-    return (each for each in ast.walk(node) if isinstance(each, ast.expr))
+    return (each for each in walk(node) if isinstance(each, ast.expr))
 
 
 def _is_judged_without_a_job(subject: ScriptSubject, name: str, value: str) -> bool:

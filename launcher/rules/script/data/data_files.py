@@ -17,6 +17,7 @@ from launcher.program.index import (
     parent_of,
     scope_of,
 )
+from launcher.program.objects.nodes import walk
 from launcher.program.process_starts import is_for_one_host
 from launcher.program.program import Program
 from launcher.program.ranks.reachability import surely_runs
@@ -200,16 +201,16 @@ def _sorted(listing: ast.Call, name: str) -> Fix | None:
     return Fix(True, wrap_node(listing, "sorted(", ")"))
 
 
-def _is_sorted_within(walk: ast.Call) -> bool:
+def _is_sorted_within(call: ast.Call) -> bool:
     """Whether the loop or comprehension over `os.walk` sorts: `dirs.sort()`, `for name in sorted(names)`."""
-    loop = parent_of(walk)
+    loop = parent_of(call)
     if isinstance(loop, ast.comprehension):
         loop = parent_of(loop)
     if not isinstance(loop, ast.For | ast.ListComp | ast.GeneratorExp):
         return True  # What becomes of the triples is not followed.
     return any(
         isinstance(node, ast.Call) and last_name(node.func) in ("sort", "sorted", "natsorted")
-        for node in ast.walk(loop)
+        for node in walk(loop)
     )
 
 

@@ -22,6 +22,7 @@ from launcher.program.index import (
     parent_of,
     scope_of,
 )
+from launcher.program.objects.nodes import walk
 from launcher.program.process_starts import process_starts
 from launcher.program.program import Program, joining_calls
 from launcher.program.ranks.guards import Guards, branches_leaving_before, is_in_body
@@ -240,16 +241,16 @@ def _downloads_itself(definition: ast.ClassDef) -> bool:
     begin = methods.get("__init__")
     asked = [
         part
-        for each in (ast.walk(begin) if begin is not None else ())
+        for each in (walk(begin) if begin is not None else ())
         if isinstance(each, ast.If) and "download" in names_in(each.test)
-        for part in ast.walk(each)
+        for part in walk(each)
     ]
     called = {last_name(each.func) for each in asked if isinstance(each, ast.Call)}
     own = [methods[each] for each in called if each in methods and "download" in each]
     words = [
         last_name(part) or ""
         for each in own
-        for part in ast.walk(each)
+        for part in walk(each)
         if isinstance(part, ast.Name | ast.Attribute)
     ]
     return bool(own) and not any(map(_TAKING_TURNS.search, words))
@@ -388,7 +389,7 @@ def _is_missing_at(
         if isinstance(outer, ast.ExceptHandler) and catches_missing_files(outer):
             tried = parent_of(outer)
             body = tried.body if isinstance(tried, ast.Try) else []
-            given = [one for each in body for one in ast.walk(each) if isinstance(one, ast.expr)]
+            given = [one for each in body for one in walk(each) if isinstance(one, ast.expr)]
             return any(not written.isdisjoint(_spellings(program, each)) for each in given)
         if isinstance(outer, FunctionNode):
             sites = program.evaluation.callers.call_sites(outer) if depth else None
@@ -621,7 +622,7 @@ class _Paths:
 
     def _hints_at_no_process(self, test: ast.expr) -> bool:
         """Whether a test is of options or settings, by what goes into it and what that is called."""
-        nodes = [*ast.walk(test)]
+        nodes = [*walk(test)]
         words = [last_name(each) or "" for each in nodes if isinstance(each, ast.Name | ast.Attribute)]
         words += [str(each.value) for each in nodes if isinstance(each, ast.Constant)]
         told = any(_OF_SOME_PROCESSES.search(each) or _PARTING.search(each) for each in words)
@@ -651,7 +652,7 @@ class _Paths:
             return all(map(self._chooses, test.values))
         if not isinstance(test, ast.Compare) or not isinstance(test.ops[0], ast.Eq | ast.In | ast.NotEq):
             return False
-        names = [*ast.walk(test.comparators[-1]), test.left]
+        names = [*walk(test.comparators[-1]), test.left]
         literal = any(isinstance(each, ast.Constant) and isinstance(each.value, str) for each in names)
         if literal and isinstance(test.left, ast.Name) and self.program.evaluation.sources(test.left):
             preparing = _PARTING.search(ast.unparse(test.comparators[-1]))
@@ -672,7 +673,7 @@ class _Paths:
         """Whether a test asks how far the training is, which is the same for all: `step % 100 == 0`."""
         parts = list(parts_of(self.program, test)) if isinstance(test, ast.BoolOp | ast.Compare) else []
         counted = any(isinstance(each, ast.For) for each in parts)
-        asks = any(isinstance(each, ast.Attribute | ast.Call) for each in ast.walk(test))
+        asks = any(isinstance(each, ast.Attribute | ast.Call) for each in walk(test))
         return counted and not asks and self.uniformity.is_uniform(test)
 
     def _is_harmless(self, item: ast.withitem) -> bool:
@@ -692,7 +693,7 @@ class _Paths:
         for nobody."""
         if not isinstance(manager, ast.FunctionDef) or manager not in file_of(manager).yields_of:
             return False
-        nodes = [each for statement in manager.body for each in ast.walk(statement)]
+        nodes = [each for statement in manager.body for each in walk(statement)]
         called = [self.program.qualified(each.func) or "?" for each in nodes if isinstance(each, ast.Call)]
         asks = any(isinstance(each, ast.If | ast.IfExp | ast.While | ast.With) for each in nodes)
         return not asks and all(each.startswith(("time.", "print", "logging.")) for each in called)
@@ -717,7 +718,7 @@ class _Paths:
 
     def _may_part(self, branch: ast.If, names: Collection[str | None]) -> bool:
         """Whether a branch ends its function, or is for some ranks alone, which wait or may fetch files."""
-        nodes = list(ast.walk(branch))
+        nodes = list(walk(branch))
         called = [last_name(each.func) or "" for each in nodes if isinstance(each, ast.Call)]
         guard = self.program.analysis(Guards).truth(branch.test)
         guarded = isinstance(guard, Guard)
@@ -732,7 +733,7 @@ def _waits_in_arm(branch: ast.If | ast.IfExp, inner: ast.AST) -> bool:
     """Whether ranks wait for others in their arm of a branch, before they come to a part of it."""
     arm = branch.body if is_in_body(branch, inner) else branch.orelse
     before = arm[: arm.index(inner)] if isinstance(arm, list) and isinstance(inner, ast.stmt) else []
-    called = (each for one in before for each in ast.walk(one) if isinstance(each, ast.Call))
+    called = (each for one in before for each in walk(one) if isinstance(each, ast.Call))
     return any(_WAITING.search(last_name(each.func) or "") for each in called)
 
 

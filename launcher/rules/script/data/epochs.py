@@ -25,6 +25,7 @@ from launcher.program.index import (
     parent_of,
     scope_of,
 )
+from launcher.program.objects.nodes import walk
 from launcher.program.program import Program
 from launcher.program.ranks.reachability import Reachability, runs_once
 from launcher.program.surroundings.loader_classes import LOADER, SAMPLER
@@ -160,7 +161,7 @@ _PLAIN = frozenset({"int", "len", "abs", "Generator"})
 def _seed_of_every_epoch(program: Program, sampler: ast.ClassDef) -> ast.expr | None:
     """The one seed by which the `__iter__` of a sampler shuffles, where it is the same each time."""
     method = method_of(sampler, "__iter__")
-    calls = [each for each in ast.walk(method) if isinstance(each, ast.Call)] if method else []
+    calls = [each for each in walk(method) if isinstance(each, ast.Call)] if method else []
     names = {last_name(each.func) for each in calls}
     seeds = [each.args[0] for each in calls if last_name(each.func) in _SEEDING and each.args]
     if len(seeds) != 1 or names.isdisjoint(_SHUFFLING) or "__iter__" in names:
@@ -186,14 +187,14 @@ def _is_set_again(program: Program, name: str) -> bool:
 def _is_of_itself(program: Program, seed: ast.expr, method: ast.FunctionDef | None) -> bool:
     """Whether a seed is made of literals, the sampler's attributes and variables of `__iter__` alone."""
     known = {"self", *_PLAIN}
-    for part in ast.walk(method) if method else ():
+    for part in walk(method) if method else ():
         if isinstance(part, ast.Assign) and all(each.id in known for each in _names_read(part.value)):
             known |= {each.id for target in part.targets for each in _names_read(target)}
     return all(each.id in known for each in _names_read(seed))
 
 
 def _names_read(node: ast.AST) -> list[ast.Name]:
-    return [each for each in ast.walk(node) if isinstance(each, ast.Name)]
+    return [each for each in walk(node) if isinstance(each, ast.Name)]
 
 
 _Epochs = ast.For | ast.While | ast.Call

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from launcher.program.dataflow import origins
 from launcher.program.index import ancestors, class_of, file_of, is_property, last_name, parent_of, scope_of
 from launcher.program.objects.bound_arguments import bind_arguments
+from launcher.program.objects.nodes import walk
 from launcher.program.program import Program
 from launcher.program.ranks.participants import Participants
 from launcher.program.ranks.training_loops import makes_ranks_agree
@@ -104,7 +105,7 @@ def _handed_on(program: Program, value: ast.expr) -> Iterator[list[ast.expr]]:
 
 def _grown_in(program: Program, loop: ast.For) -> Iterator[list[ast.expr]]:
     """The uses of each list to which a loop adds, or which it yields."""
-    for node in ast.walk(loop):
+    for node in walk(loop):
         if isinstance(node, ast.Call) and last_name(node.func) in ("append", "extend"):
             if isinstance(node.func, ast.Attribute):
                 yield list(uses_of_target(program, node.func.value))
@@ -289,7 +290,7 @@ def _keeps_what_it_sorts(program: Program, call: ast.Call, use: ast.expr) -> boo
     as a statement, or `list(files).sort()` orders a copy that nobody has, or rank 0 alone sorts."""
     if isinstance(program.analysis(Participants).ranks_running(call), Guard):
         return False
-    if isinstance(call.func, ast.Attribute) and use in ast.walk(call.func.value):
+    if isinstance(call.func, ast.Attribute) and use in walk(call.func.value):
         copied = isinstance(call.func.value, ast.Call) or isinstance(
             getattr(call.func.value, "slice", None), ast.Slice
         )
@@ -322,4 +323,4 @@ def sorts_by_time(program: Program, call: ast.Call) -> bool:
 
 
 def _tells_a_time(node: ast.AST) -> bool:
-    return any(isinstance(each, ast.expr) and last_name(each) in _TIMES for each in ast.walk(node))
+    return any(isinstance(each, ast.expr) and last_name(each) in _TIMES for each in walk(node))

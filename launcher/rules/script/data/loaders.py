@@ -27,6 +27,7 @@ from launcher.program.index import (
     scope_of,
 )
 from launcher.program.objects.bound_arguments import bind_arguments
+from launcher.program.objects.nodes import children_of, walk
 from launcher.program.program import Program, is_of_a_library, write_out_unpacked
 from launcher.program.ranks.participants import Closure, Participants
 from launcher.program.ranks.training_loops import calls_in
@@ -132,7 +133,7 @@ class LoaderLoop:
         """Whether it makes as many rounds as there are batches."""
         if self.run is not None:
             return self.run.ends_with_data
-        counted = "islice" in {last_name(each) for each in ast.walk(self.iter) if isinstance(each, ast.expr)}
+        counted = "islice" in {last_name(each) for each in walk(self.iter) if isinstance(each, ast.expr)}
         return getattr(self.node, "iter", None) is self.iter and not counted
 
 
@@ -332,7 +333,7 @@ class Loaders:
         attributes = self.program.evaluation.attributes
         for name in ("__iter__", "__next__"):
             methods = [each.node for each in attributes.bindings_in_class(definition, name)]
-            loops = [each for method in methods for each in ast.walk(method)]
+            loops = [each for method in methods for each in walk(method)]
             given += [each.iter for each in loops if isinstance(each, ast.For)]
             given += [each.value for each in loops if isinstance(each, ast.YieldFrom)]
         over = [self.looped_over(each, depth) for each in given]
@@ -423,7 +424,7 @@ class Loaders:
         return self._calls_backward(body, set(), 0)
 
     def _calls_backward(self, body: Sequence[ast.AST], seen: set[ast.AST], depth: int) -> bool:
-        calls = [each for statement in body for each in ast.walk(statement) if isinstance(each, ast.Call)]
+        calls = [each for statement in body for each in walk(statement) if isinstance(each, ast.Call)]
         if any(last_name(call.func) == "backward" for call in calls):
             return True
         if depth >= _DEEPEST:
@@ -497,13 +498,13 @@ def _comes_round(loop: ast.While) -> bool:
         if isinstance(node, ast.Try) or (isinstance(node, ast.Return | ast.Break) and node in loop.body):
             return False
         if not isinstance(node, ast.For | ast.While | FunctionNode):
-            pending.extend(each for each in ast.iter_child_nodes(node) if isinstance(each, ast.stmt))
+            pending.extend(each for each in children_of(node) if isinstance(each, ast.stmt))
     return True
 
 
 def names_in(node: ast.AST) -> set[str]:
     """The names in an expression."""
-    return {each.id for each in ast.walk(node) if isinstance(each, ast.Name)}
+    return {each.id for each in walk(node) if isinstance(each, ast.Name)}
 
 
 def is_numbered(end: ast.expr) -> bool:
@@ -521,9 +522,9 @@ def is_numbered(end: ast.expr) -> bool:
         return False
     number, *names = map(last_name, target.elts)
     if isinstance(loop, ast.DictComp):
-        keys = {each.id for each in ast.walk(loop.key) if isinstance(each, ast.Name)}
+        keys = {each.id for each in walk(loop.key) if isinstance(each, ast.Name)}
         return last_name(loop.value) == number and not keys.isdisjoint(names)
-    kept = [each for each in ast.walk(loop) if isinstance(each, ast.Assign)] if loop else []
+    kept = [each for each in walk(loop) if isinstance(each, ast.Assign)] if loop else []
     return any(
         isinstance(each.targets[0], ast.Subscript)
         and last_name(each.value) == number
@@ -557,11 +558,11 @@ def _names_by_index(owner: ast.ClassDef, method: ast.FunctionDef, deepest: int =
                 given = zip(parameters[1:], call.args, strict=False)
                 by_index = _names_by_index(owner, other, deepest - 1)
                 found |= {name for name, each in given if by_index & names_in(each)}
-    for part in ast.walk(method) if found else ():
+    for part in walk(method) if found else ():
         if isinstance(part, ast.Assign) and found & names_in(part.value):
             found |= {name for target in part.targets for name in names_in(target)}
         elif isinstance(part, ast.While) and found & names_in(part.test):
-            counting = (each.target for each in ast.walk(part) if isinstance(each, ast.AugAssign))
+            counting = (each.target for each in walk(part) if isinstance(each, ast.AugAssign))
             found |= {name for target in counting for name in names_in(target)}
     return found
 
@@ -658,11 +659,11 @@ def _deals_all(program: Program, definition: ast.ClassDef, sampler: ast.expr) ->
     """Whether a sampler of the program's own deals all that there is, on every rank: nothing in it cuts a
     part off, or draws some of the samples only."""
     bases = {program.qualified(each) for each in definition.bases}
-    names = {last_name(each) for each in ast.walk(definition) if isinstance(each, ast.expr)}
+    names = {last_name(each) for each in walk(definition) if isinstance(each, ast.expr)}
     return (
         bases <= {"torch.utils.data.Sampler", BATCH_SAMPLER, "object"}
         and names.isdisjoint(_DRAWING_SOME)
-        and not any(isinstance(each, ast.While) for each in ast.walk(definition))
+        and not any(isinstance(each, ast.While) for each in walk(definition))
         and Closure(program, sampler).is_cut_nowhere
     )
 

@@ -18,6 +18,7 @@ from launcher.program.index import (
     ancestors_in_function,
     last_name,
 )
+from launcher.program.objects.nodes import walk
 from launcher.program.program import Program, is_of_a_library, joining_calls
 from launcher.program.ranks.collective_calls import may_be_collective
 from launcher.program.ranks.divergence import FunctionSummaries
@@ -227,7 +228,7 @@ def _others_wait(program: Program, node: ast.AST, depth: int = 5) -> bool:
     inner = node
     for outer in ancestors(node):
         if isinstance(outer, ast.With):
-            contexts = [each for item in outer.items for each in ast.walk(item.context_expr)]
+            contexts = [each for item in outer.items for each in walk(item.context_expr)]
             if any(isinstance(each, ast.Call) and may_wait(program, each) for each in contexts):
                 return True
         if isinstance(outer, ast.Try) or (isinstance(outer, ast.If) and inner is not outer.test):
@@ -235,7 +236,7 @@ def _others_wait(program: Program, node: ast.AST, depth: int = 5) -> bool:
                 other = [] if inner in outer.finalbody else outer.finalbody
             else:
                 other = outer.orelse if is_in_body(outer, inner) else outer.body
-            calls = [one for each in other for one in ast.walk(each) if isinstance(one, ast.Call)]
+            calls = [one for each in other for one in walk(each) if isinstance(one, ast.Call)]
             if any(may_wait(program, each) for each in calls):
                 return True
         if isinstance(outer, FunctionNode):

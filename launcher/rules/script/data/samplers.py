@@ -40,6 +40,7 @@ from launcher.program.index import (
     scope_of,
 )
 from launcher.program.objects.bound_arguments import bind_arguments
+from launcher.program.objects.nodes import walk
 from launcher.program.program import Program
 from launcher.program.ranks.model_averaging import reductions_of_gradients
 from launcher.program.ranks.participants import Closure, Participants
@@ -145,7 +146,7 @@ def _unsplit(program: Program) -> Iterator[tuple[ast.Call, LoaderLoop, bool]]:
     """The loaders that give every rank the same data, each with a loop that trains with it, and whether it is
     known what the dataset is: another one that is shuffled anew is most likely whole on every rank."""
     loaders = program.analysis(Loaders)
-    if not loaders.calls or not (loaders.is_one_model or any(reductions_of_gradients(program))):
+    if not loaders.calls or not (loaders.is_one_model or program.analysis(reductions_of_gradients)):
         return
     if any(has_star_arguments(call) for call, _ in program.calls(*PREPARING)):
         return
@@ -184,7 +185,10 @@ def _is_of_several(program: Program, loader: ast.Call, loop: ast.AST) -> bool:
     may be for one process. It stands in a file of the loop, or in a function that such a file calls."""
     files = {program.entry, file_of(loader), file_of(loop)}
     files |= {file_of(site) for site in _calls_of(program, scope_of(loop).function)}
-    for call in (*(call for call, _ in program.calls(*_WRAPPERS)), *reductions_of_gradients(program)):
+    for call in (
+        *(call for call, _ in program.calls(*_WRAPPERS)),
+        *program.analysis(reductions_of_gradients),
+    ):
         if file_of(call) in files:
             return True
         sites = _calls_of(program, scope_of(call).function)
@@ -241,7 +245,7 @@ def _depends_on(loader: ast.Call, sampler: ast.expr) -> bool:
     written = ast.dump(sampler)
     return any(
         isinstance(each, ast.If | ast.IfExp)
-        and any(ast.dump(node) == written for node in ast.walk(each.test) if isinstance(node, ast.expr))
+        and any(ast.dump(node) == written for node in walk(each.test) if isinstance(node, ast.expr))
         for each in ancestors(loader)
     )
 
@@ -385,7 +389,7 @@ def _number_on_all(program: Program, node: ast.expr) -> Constant | None:
 def _is_added_to(program: Program, rank: ast.expr, local: RankValue) -> bool:
     """Whether a rank is calculated from the one on the host: `args.rank = args.rank * gpus + gpu`."""
     made = [rank, *(each.value for each in program.evaluation.sources(rank))]
-    sums = [part for each in made if each for part in ast.walk(each) if isinstance(part, ast.BinOp)]
+    sums = [part for each in made if each for part in walk(each) if isinstance(part, ast.BinOp)]
     return any(program.value(part) == local for each in sums for part in (each.left, each.right))
 
 

@@ -11,6 +11,7 @@ from launcher.failure_modes.model import Finding, Severity, Stage
 from launcher.failure_modes.registry import finds
 from launcher.program.dataflow import argument_of, has_star_arguments, origins
 from launcher.program.index import ancestors, last_name, parent_of
+from launcher.program.objects.nodes import walk
 from launcher.program.program import Program
 from launcher.program.ranks.guards import Guards
 from launcher.program.ranks.participants import Closure
@@ -169,13 +170,13 @@ _EVENING_WEB_SHARDS = ("with_epoch", "resampled", "ResampledShards", "ddp_equali
 
 def _is_counted(over: ast.expr) -> bool:
     """Whether a loop goes by a number, that of another iterable too."""
-    called = {last_name(each.func) for each in ast.walk(over) if isinstance(each, ast.Call)}
+    called = {last_name(each.func) for each in walk(over) if isinstance(each, ast.Call)}
     return not called.isdisjoint({"range", "islice", "zip", "trange"})
 
 
 def _is_bounded(program: Program, over: ast.expr) -> bool:
     """Whether what a loop goes through may be as long as something else: of `zip`, or the first so many."""
-    calls = [each for each in ast.walk(over) if isinstance(each, ast.Call)]
+    calls = [each for each in walk(over) if isinstance(each, ast.Call)]
     firsts = [each for each in calls if last_name(each.func) == "islice" and not is_uneven_cut(program, each)]
     return bool(firsts) or any(last_name(each.func) == "zip" for each in calls)
 
@@ -195,7 +196,7 @@ def _cuts_of_samplers(
         if (len(made) > 1 and not chosen) or not bases <= {"torch.utils.data.Sampler", "object"}:
             continue
         closure = Closure(program, definition)
-        if not any(_may_even(program, node) for part in closure.parts for node in ast.walk(part)):
+        if not any(_may_even(program, node) for part in closure.parts for node in walk(part)):
             own = [each for each in _uneven_cuts(program, closure, False) if not _is_for_the_length(each[0])]
             yield from own[:1]
 
@@ -231,12 +232,12 @@ def _reads_many(closure: Closure) -> bool:
         isinstance(loop, ast.For)
         and any(
             isinstance(inner, ast.YieldFrom)
-            or (isinstance(inner, ast.For) and any(isinstance(each, ast.Yield) for each in ast.walk(inner)))
+            or (isinstance(inner, ast.For) and any(isinstance(each, ast.Yield) for each in walk(inner)))
             for statement in loop.body
-            for inner in ast.walk(statement)
+            for inner in walk(statement)
         )
         for part in closure.parts
-        for loop in ast.walk(part)
+        for loop in walk(part)
     )
 
 
@@ -249,7 +250,7 @@ def _uneven_cuts(program: Program, closure: Closure, drops: bool) -> Iterator[tu
     evened, many = _sees_to_it(closure), _reads_many(closure)
     cut_off = drops or _divides_without_rest(closure)
     for part in () if evened else closure.parts:
-        for node in ast.walk(part):
+        for node in walk(part):
             if not isinstance(node, ast.expr):
                 continue
             if not drops and has_a_longer_last_block(program, node):
@@ -351,24 +352,26 @@ def _may_end_early(program: Program, loop: ast.AST) -> bool:
         return any(
             name in file.calls_of for file in program.files for name in ("terminate", "terminate_epoch")
         )
-    return any(isinstance(node, ast.Break | ast.Return | ast.Raise) for node in ast.walk(loop))
+    return any(isinstance(node, ast.Break | ast.Return | ast.Raise) for node in walk(loop))
 
 
 def _sees_to_it(closure: Closure) -> bool:
     """Whether the dataset may cut off the rest, or begin again, by its words."""
-    nodes = {node for part in closure.parts for node in ast.walk(part)}
+    nodes = {node for part in closure.parts for node in walk(part)}
+    words = {word for each in closure.identifiers() if each != "min" for word in each.lower().split("_")}
+    if words & _EVEN or any(word.startswith(_EVENING) for word in words):
+        return True
+    if any(isinstance(node, ast.While) for node in nodes):
+        return True
+    # `min(len(paths), (rank + 1) * size)` only keeps the end of a block within the whole.
     clipping = {
         node.func
         for node in nodes
         if isinstance(node, ast.Call)
+        and last_name(node.func) == "min"
         and (any(_is_rank(closure.program, each) for each in node.args) or _clips_a_value(node))
     }
-    # `min(len(paths), (rank + 1) * size)` only keeps the end of a block within the whole.
-    least = {node for node in nodes if isinstance(node, ast.Name) and node.id == "min"} - clipping
-    words = {word for each in closure.identifiers() if each != "min" for word in each.lower().split("_")}
-    if least or words & _EVEN or any(word.startswith(_EVENING) for word in words):
-        return True
-    return any(isinstance(node, ast.While) for node in nodes)
+    return any(isinstance(node, ast.Name) and node.id == "min" and node not in clipping for node in nodes)
 
 
 def _clips_a_value(call: ast.Call) -> bool:
@@ -380,7 +383,7 @@ def _clips_a_value(call: ast.Call) -> bool:
 
 def _divides_without_rest(closure: Closure) -> bool:
     """Whether the dataset may be cut to a number that divides: `n // ranks * ranks`, `n - n % ranks`."""
-    made = (node for part in closure.parts for node in ast.walk(part) if isinstance(node, ast.BinOp))
+    made = (node for part in closure.parts for node in walk(part) if isinstance(node, ast.BinOp))
     return any(
         (isinstance(node.op, ast.FloorDiv) and not _divides_upwards(closure.program, node))
         or (
@@ -398,8 +401,7 @@ def _divides_upwards(program: Program, node: ast.BinOp) -> bool:
         return isinstance(parent_of(node), ast.UnaryOp)
     added = isinstance(node.left, ast.BinOp) and isinstance(node.left.op, ast.Add | ast.Sub)
     return added and any(
-        isinstance(each, ast.expr) and isinstance(program.value(each), WorldSize)
-        for each in ast.walk(node.left)
+        isinstance(each, ast.expr) and isinstance(program.value(each), WorldSize) for each in walk(node.left)
     )
 
 

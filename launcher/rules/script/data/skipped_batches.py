@@ -11,6 +11,7 @@ from launcher.failure_modes.registry import finds
 from launcher.program.dataflow import all_arguments
 from launcher.program.index import ancestors, ancestors_in_function, file_of, last_name, parent_of, scope_of
 from launcher.program.objects.bound_arguments import bind_arguments
+from launcher.program.objects.nodes import walk
 from launcher.program.program import Program
 from launcher.program.ranks.training_loops import calls_in, ends_process_well, makes_ranks_agree
 from launcher.program.values import Defined, External, Instance, Made, Value
@@ -135,10 +136,10 @@ def _own_exits(
     program = loaders.program
     own = made_of_own(program, block, own)
     others = _FINITE if loaders.trains(block.body) else frozenset[str]()
-    for node in ast.walk(block):
+    for node in walk(block):
         if isinstance(node, ast.If) and not node.orelse and isinstance(block, ast.For):
             trained = _steps_in(loaders, node.body) and not _steps_in(
-                loaders, [each for each in block.body if node not in (each, *ast.walk(each))]
+                loaders, [each for each in block.body if node not in (each, *walk(each))]
             )
             if trained and _decides_alone(program, node.test, own, others):
                 yield node.test, node
@@ -176,14 +177,14 @@ def _leaves_before_training(loaders: Loaders, block: ast.For | ast.FunctionDef, 
 
 def _steps_in(loaders: Loaders, statements: list[ast.stmt]) -> bool:
     """Whether statements train, or hand a batch to who does."""
-    yields = (each for one in statements for each in ast.walk(one) if isinstance(each, ast.Yield))
+    yields = (each for one in statements for each in walk(one) if isinstance(each, ast.Yield))
     return loaders.trains(statements) or any(True for _ in yields)
 
 
 def _decides_alone(program: Program, test: ast.expr, own: set[str], unless: frozenset[str]) -> bool:
     """Whether a test tells something of what is this rank's own, or of a number that it draws for itself, or
     whether there is anything at all in its batch."""
-    parts = [*ast.walk(test)]
+    parts = [*walk(test)]
     if any(isinstance(each, ast.Call) and draws_for_itself(program, each) for each in parts):
         return not any(isinstance(each, ast.Call) and makes_ranks_agree(each) for each in parts)
     return tells_own(program, test, own, unless) or any(
@@ -192,7 +193,7 @@ def _decides_alone(program: Program, test: ast.expr, own: set[str], unless: froz
         and each.comparators[0].value == 0
         and isinstance(each.ops[0], ast.Eq | ast.NotEq | ast.Gt)
         and _asks_for_size(each.left)
-        and any(isinstance(part, ast.Name) and part.id in own for part in ast.walk(each.left))
+        and any(isinstance(part, ast.Name) and part.id in own for part in walk(each.left))
         for each in parts
     )
 
@@ -209,7 +210,7 @@ def _is_of_preparation(loaders: Loaders, handler: ast.ExceptHandler, own: set[st
     caught = [] if handler.type is None else getattr(handler.type, "elts", [handler.type])
     if any(last_name(each) in _ENDINGS for each in caught) or not isinstance(statement, ast.Try):
         return False
-    names = {each.id for one in statement.body for each in ast.walk(one) if isinstance(each, ast.Name)}
+    names = {each.id for one in statement.body for each in walk(one) if isinstance(each, ast.Name)}
     return bool(names & own) and not loaders.trains(statement.body)
 
 
@@ -229,7 +230,7 @@ def made_of_own(program: Program, block: ast.AST, own: set[str], surely: bool = 
 
     Without `surely` also what functions make of them that are not seen here.
     """
-    nodes = list(ast.walk(block))
+    nodes = list(walk(block))
     calls = [each for each in nodes if isinstance(each, ast.Call)]
     agreed = {name for each in calls if makes_ranks_agree(each) for name in names_in(each)}
     own = own | {
@@ -248,7 +249,7 @@ def made_of_own(program: Program, block: ast.AST, own: set[str], surely: bool = 
             elif isinstance(node, ast.Call) and last_name(node.func) in _ADDING:
                 targets = [node.func.value] if isinstance(node.func, ast.Attribute) else []
                 values = all_arguments(node)
-            inner = [each for value in values for each in ast.walk(value) if isinstance(each, ast.Call)]
+            inner = [each for value in values for each in walk(value) if isinstance(each, ast.Call)]
             named = {name for each in targets for name in _set_names(each)}
             if any(map(makes_ranks_agree, inner)):
                 agreed |= named
@@ -283,18 +284,18 @@ def tells_own(
     surely: bool = True,
 ) -> bool:
     """Whether an expression tells, surely or at all, something of what these names hold besides its size."""
-    calls = [each for each in ast.walk(node) if isinstance(each, ast.Call)]
+    calls = [each for each in walk(node) if isinstance(each, ast.Call)]
     if any(makes_ranks_agree(each) or last_name(each.func) in unless for each in calls):
         return False
     asked = [program.value(each.func) for each in calls] if unless else []
     inner = [each for value in asked if isinstance(value, Defined) for each in calls_in(value.node)]
     if any(last_name(each.func) in unless for each in inner):
         return False
-    if unless and any(map(unequal_to_itself, ast.walk(node))):
+    if unless and any(map(unequal_to_itself, walk(node))):
         return False
     return any(
         isinstance(each, ast.Name) and each.id in own and _shows_through(program, each, node, surely)
-        for each in ast.walk(node)
+        for each in walk(node)
     )
 
 

@@ -20,6 +20,7 @@ from launcher.program.execution.objects import (
 )
 from launcher.program.execution.process import CODE_FOLDER
 from launcher.program.index import ancestors
+from launcher.program.objects.nodes import walk
 from launcher.program.values import WorldSize
 from launcher.rules.script.findings import finding_at, related_at
 from launcher.rules.script.runs.rank_runs import (
@@ -128,13 +129,13 @@ _BATCHED = frozenset({"torch.utils.data.DataLoader", "torch.utils.data.BatchSamp
 
 def _divides_a_literal(test: ast.expr) -> bool:
     divided = [
-        each.left for each in ast.walk(test) if isinstance(each, ast.BinOp) and isinstance(each.op, ast.Mod)
+        each.left for each in walk(test) if isinstance(each, ast.BinOp) and isinstance(each.op, ast.Mod)
     ]
     return all(isinstance(each, ast.Constant) for each in divided)
 
 
 def _asks_for_world(runs: RankRuns, test: ast.expr) -> bool:
-    values = (runs.program.value(each) for each in ast.walk(test) if isinstance(each, ast.expr))
+    values = (runs.program.value(each) for each in walk(test) if isinstance(each, ast.expr))
     return any(isinstance(each, WorldSize) for each in values)
 
 

@@ -26,6 +26,7 @@ from launcher.program.execution.ranks import removal_of
 from launcher.program.execution.training_libraries import PACKAGE_BY_VERSION
 from launcher.program.execution.written_trees import place_of
 from launcher.program.index import ancestors, last_name
+from launcher.program.objects.nodes import walk
 from launcher.program.values import LIBRARY_TABLES
 from launcher.rules.script.findings import finding_at, related_at
 from launcher.rules.script.runs.rank_runs import (
@@ -207,7 +208,7 @@ def versions_are_accepted(runs: RankRuns) -> Iterator[Finding]:
 
 def _package_asked_for(runs: RankRuns, test: ast.expr) -> str | None:
     """The library for whose version a test asks: by its `__version__`, whatever that is called here."""
-    for each in ast.walk(test):
+    for each in walk(test):
         if isinstance(each, ast.Name | ast.Attribute):
             package = PACKAGE_BY_VERSION.get(runs.program.qualified(each) or "")
             if package is not None:

@@ -29,6 +29,7 @@ from launcher.program.index import (
     is_package,
     last_name,
 )
+from launcher.program.objects.nodes import walk
 from launcher.program.program import Program, is_of_a_library
 from launcher.rules.script.configuration_files import ConfigurationFiles, words_of
 from launcher.rules.script.findings import ScriptSubject, related_at
@@ -109,7 +110,7 @@ def tests_before(event: CallMade) -> list[ast.expr]:
 
 def settings_of(run: RankRun, nodes: Iterable[ast.AST]) -> list[Related]:
     """The options that are read in expressions, as of `args.gpu`, where they are declared."""
-    reads = (each.attr for node in nodes for each in ast.walk(node) if isinstance(each, ast.Attribute))
+    reads = (each.attr for node in nodes for each in walk(node) if isinstance(each, ast.Attribute))
     places = {name: run.options[name] for name in dict.fromkeys(reads) if name in run.options}
     return [related_at(place, f"`{name}` is an option, declared here") for name, place in places.items()]
 
@@ -165,18 +166,18 @@ _CHANCE = ("random.", "numpy.random.", "torch.rand", "torch.bernoulli", "secrets
 def is_by_chance(program: Program, test: ast.AST) -> bool:
     """Whether a test draws a number, or asks for one that its function has drawn."""
     test = place_of(test)
-    names = {each.id for each in ast.walk(test) if isinstance(each, ast.Name)}
+    names = {each.id for each in walk(test) if isinstance(each, ast.Name)}
     function = next((each for each in ancestors(test) if isinstance(each, ast.FunctionDef)), test)
     drawn = [
         each.value
-        for each in ast.walk(function)
+        for each in walk(function)
         if isinstance(each, ast.Assign)
         and names.intersection(target.id for target in each.targets if isinstance(target, ast.Name))
     ]
     return any(
         (program.qualified(each.func) or "").startswith(_CHANCE)
         for place in (test, *drawn)
-        for each in ast.walk(place)
+        for each in walk(place)
         if isinstance(each, ast.Call)
     )
 

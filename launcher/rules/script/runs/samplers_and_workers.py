@@ -15,6 +15,7 @@ from launcher.program.execution.objects import SCALARS, CallMade, Object, Symbol
 from launcher.program.execution.ranks import RankRun
 from launcher.program.execution.written_trees import place_of
 from launcher.program.index import ancestors, last_name
+from launcher.program.objects.nodes import walk
 from launcher.rules.script.data.workers.worker_resources import too_many_workers
 from launcher.rules.script.findings import finding_at, related_at
 from launcher.rules.script.runs.rank_runs import TRAINING, RankRuns, loops_around, settings_of
@@ -99,7 +100,7 @@ def _begins_loaders_anew(runs: RankRuns) -> bool:
         for each in handlers
         if each.type is not None and "StopIteration" in ast.unparse(each.type)
         for one in each.body
-        for inner in ast.walk(one)
+        for inner in walk(one)
     )
 
 

@@ -26,6 +26,7 @@ from launcher.program.execution.objects import (
 from launcher.program.execution.process import CODE_FOLDER
 from launcher.program.execution.ranks import STARTING, RankRun, words_of_own
 from launcher.program.index import file_of, last_name
+from launcher.program.objects.nodes import walk
 from launcher.program.surroundings.channels import CHANNEL_FOLDERS
 from launcher.program.surroundings.options import options_in_words
 from launcher.program.surroundings.saves import OF_STATES, SAVED_TO, SAVERS, is_a_cache
@@ -245,7 +246,7 @@ def _moves_to_lost_folder(runs: RankRuns, call: ast.Call, kept: KeptFolders) -> 
 def names_of_folder(runs: RankRuns, run: RankRun, call: ast.Call, path: str) -> list[Related]:
     """Where the text stands with which the path begins that a call is given: an entry of a configuration
     file, the default of an option, a constant. The longest text first."""
-    own = {id(each) for each in ast.walk(call)}
+    own = {id(each) for each in walk(call)}
     files = runs.program.analysis(ConfigurationFiles)
     named = [(text, place) for name in run.documents for text, place in files.texts_of(name)]
     named += [

@@ -18,6 +18,7 @@ from launcher.program.dataflow import (
     text_beginning,
 )
 from launcher.program.index import ancestors, ancestors_in_function
+from launcher.program.objects.nodes import walk
 from launcher.program.process_environment import variables_in
 from launcher.program.process_starts import is_for_one_host
 from launcher.program.program import Program, joining_calls
@@ -347,7 +348,7 @@ def trainers_know_all_hosts(subject: ScriptSubject) -> Iterator[Finding]:
 def _is_made_here(program: Program, call: ast.Call) -> bool:
     """Whether all that a call unpacks is made in the program, and comes from nowhere unseen."""
     stars = [each.value for each in call.keywords if each.arg is None]
-    names = [part for each in stars for part in ast.walk(each) if isinstance(part, ast.Name)]
+    names = [part for each in stars for part in walk(each) if isinstance(part, ast.Name)]
     known = all(program.evaluation.sources(each) or program.qualified(each) for each in names)
     return known and not any(isinstance(each, ast.Starred) for each in call.args)
 

@@ -8,7 +8,7 @@ import re
 from launcher.frozen import frozen
 from launcher.program.dataflow import all_arguments, origins
 from launcher.program.index import BindingKind, ancestors, file_of, last_name, scope_of
-from launcher.program.objects.nodes import nodes_within
+from launcher.program.objects.nodes import walk
 from launcher.program.program import Program
 from launcher.program.values import Constant, Defined
 
@@ -121,14 +121,14 @@ def _filled(program: Program, table: ast.expr) -> tuple[ast.expr, _Steps, ast.ex
     scope = scope_of(table)
     holders = [
         each
-        for each in nodes_within(scope.node)
+        for each in walk(scope.node)
         if isinstance(each, ast.Assign | ast.AnnAssign) and each.value is table
     ]
     targets = [one for each in holders for one in getattr(each, "targets", [getattr(each, "target", None)])]
     names = {ast.unparse(each) for each in targets}
     stores = [
         each
-        for each in nodes_within(scope.node)
+        for each in walk(scope.node)
         if isinstance(each, ast.Subscript)
         and isinstance(each.ctx, ast.Store)
         and ast.unparse(each.value) in names
@@ -209,7 +209,7 @@ def _reassigned(program: Program, key: ast.Name) -> _Steps | None:
             continue
         if each.kind is not BindingKind.ASSIGNED or each.value is None or each.item is not None:
             return None
-        inner = [one for one in ast.walk(each.value) if isinstance(one, ast.Name) and one.id == key.id]
+        inner = [one for one in walk(each.value) if isinstance(one, ast.Name) and one.id == key.id]
         if key in inner:
             return steps
         of_value = _steps_of(program, each.value, key.id)

@@ -25,6 +25,7 @@ from launcher.program.index import (
     scope_of,
     statement_of,
 )
+from launcher.program.objects.nodes import walk
 from launcher.program.process_environment import changed_variables
 from launcher.program.program import Program
 from launcher.program.ranks.reachability import Reachability, never_runs
@@ -453,7 +454,10 @@ def saves_go_where_they_are_kept(subject: ScriptSubject) -> Iterator[Finding]:
         # What `torch.save(*args)` is given stands where its function is called.
         givers = (parent_of(each) for each in call.args)
         place = next((each for each in givers if isinstance(each, ast.Call)), call)
-        names = frozenset(each.id for each in ast.walk(path) if isinstance(each, ast.Name)) - {"os", "osp"}
+        names = frozenset(each.id for each in walk(path) if isinstance(each, ast.Name)) - {
+            "os",
+            "osp",
+        }
         # One cause, one finding: what a function saves below one folder.
         key: tuple[object, ...] = (scope_of(call).function or file_of(call), severity, names or place)
         first.setdefault(key, (path, severity, _places_of_folder(call, begins)))
@@ -471,7 +475,7 @@ def is_removed_again(save: ast.Call) -> bool:
     behind = (each for each in removing if each.lineno > save.lineno)
     beside = [each for each in behind if scope_of(each).function is scope_of(save).function]
     given = {ast.dump(each) for each in (*save.args, *(each.value for each in save.keywords))}
-    return any(ast.dump(part) in given for call in beside for part in ast.walk(call))
+    return any(ast.dump(part) in given for call in beside for part in walk(call))
 
 
 def lost_state(

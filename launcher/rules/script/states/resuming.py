@@ -23,7 +23,7 @@ from launcher.program.index import (
     scope_of,
     statement_of,
 )
-from launcher.program.objects.nodes import nodes_within
+from launcher.program.objects.nodes import walk
 from launcher.program.program import Program
 from launcher.program.ranks.reachability import Reachability
 from launcher.program.surroundings.options import option_of
@@ -325,7 +325,7 @@ def _waits_for(run: JobRun, load: ast.AST, test: ast.expr) -> Iterator[_HeldLoad
         yield from (one for each in failing for one in _waits_for(run, load, each))
         return
     program, words = run.program, words_of(run.job)
-    parts = (each for each in ast.walk(test) if isinstance(each, ast.Name | ast.Attribute | ast.Subscript))
+    parts = (each for each in walk(test) if isinstance(each, ast.Name | ast.Attribute | ast.Subscript))
     for each in (one for part in parts for one in origins(program, part) if one is not None):
         option = option_of(program, each)
         value = run.value(each if option is None else option.default)
@@ -434,7 +434,7 @@ def _loads_weights_alone(program: Program, call: ast.Call, name: str) -> bool:
         return False
     holder = statement_of(call)
     targets = holder.targets if isinstance(holder, ast.Assign) else []
-    names = [each for target in targets for each in ast.walk(target) if isinstance(each, ast.Name)]
+    names = [each for target in targets for each in walk(target) if isinstance(each, ast.Name)]
     if any(_PROGRESS.search(each.id) for each in names):
         return False
     uses = [use for each in names for use in file_of(call).names.get(each.id, ())]
@@ -452,7 +452,7 @@ def _is_of_whatever(load: ast.Call) -> bool:
     if isinstance(owner, ast.Subscript):
         return not isinstance(owner.slice, ast.Constant)
     loops = (each.target for each in ancestors(load) if isinstance(each, ast.For | ast.comprehension))
-    looped = {part.id for target in loops for part in ast.walk(target) if isinstance(part, ast.Name)}
+    looped = {part.id for target in loops for part in walk(target) if isinstance(part, ast.Name)}
     return isinstance(owner, ast.Name) and owner.id in looped
 
 
@@ -468,7 +468,7 @@ def _may_restore_more(program: Program, use: ast.expr) -> bool:
             case ast.Call(func=called) if called is not inner:
                 return bool(_RESTORING.search(ast.unparse(called))) and not _is_defined(program, outer)
             case ast.For(body=body):
-                calls = (each for one in body for each in ast.walk(one) if isinstance(each, ast.Call))
+                calls = (each for one in body for each in walk(one) if isinstance(each, ast.Call))
                 return any(_RESTORING.search(last_name(each.func) or "") for each in calls)
             case ast.stmt():
                 return False
@@ -513,7 +513,7 @@ def _reads_progress(run: JobRun) -> bool:
         numbers = (each for each in file.calls_of.get("int", ()) if _is_in_a_files_name(each))
         if any(may_run(run, each) for each in numbers):
             return True
-        for node in nodes_within(file.tree):
+        for node in walk(file.tree):
             match node:
                 case ast.Subscript(value=table, slice=key, ctx=ast.Load()):
                     pass

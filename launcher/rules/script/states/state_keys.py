@@ -25,7 +25,8 @@ from launcher.program.index import (
     parent_of,
     scope_of,
 )
-from launcher.program.program import Program, calls_as_given, read_program
+from launcher.program.objects.nodes import walk
+from launcher.program.program import FileCache, Program, calls_as_given, read_program
 from launcher.program.ranks.reachability import Reachability
 from launcher.program.spellings import NOT_WRITTEN, spellings
 from launcher.program.surroundings.saves import path_of_file
@@ -105,7 +106,7 @@ def _asked_before(node: ast.expr, key: str, prefix: str) -> bool:
             tests = [outer.test]
         elif isinstance(outer, ast.DictComp | ast.GeneratorExp | ast.ListComp):
             tests = [test for each in outer.generators for test in each.ifs]
-        asked = [part for test in tests for part in ast.walk(test) if isinstance(part, ast.expr)]
+        asked = [part for test in tests for part in walk(test) if isinstance(part, ast.expr)]
         if any(ast.unparse(part) == key or _looks_for(part, prefix) for part in asked):
             return True
         inner = outer
@@ -299,10 +300,11 @@ def _loaded_beside(program: Program, saved: list[_State]) -> Iterator[Finding]:
     names = {each: _file_name(program, each.path) for each in saved if each.prefix}
     folder, own = program.entry.path.parent, {each.path for each in program.files}
     beside = sorted({*folder.glob("*.py"), *folder.glob("*/*.py")} - own) if any(names.values()) else []
+    cache = FileCache(program=program)
     for path in beside[:_MOST_BESIDE]:
         if path.stat().st_size > _LARGEST_BESIDE or b"load_state_dict" not in path.read_bytes():
             continue
-        other = read_program(path, folder)
+        other = read_program(path, folder, cache)
         if not isinstance(other, Program):
             continue
         for loaded in _loaded(other):
@@ -346,7 +348,7 @@ def _place(program: Program, path: ast.expr) -> tuple[object, ...]:
     made = origins(program, path) if isinstance(path, ast.Name | ast.Attribute) else ()
     if len(made) == 1 and made[0] is not None:
         path = made[0]  # Who saves and who loads are given it by other names.
-    names = [each for each in ast.walk(path) if isinstance(each, ast.Name)]
+    names = [each for each in walk(path) if isinstance(each, ast.Name)]
     values = [(each, program.value(each)) for each in names]
     return (
         ast.unparse(path),

@@ -16,6 +16,7 @@ from launcher.program.index import (
     file_of,
     last_name,
 )
+from launcher.program.objects.nodes import walk
 from launcher.program.process_starts import is_for_one_host
 from launcher.program.program import Program, calls_as_given, joining_calls
 from launcher.program.ranks.guards import Guards
@@ -182,12 +183,12 @@ def _also_for_all(program: Program, call: ast.Call) -> ast.expr | None:
 
 def _asks_how_far(program: Program, test: ast.expr) -> bool:
     """Whether a comparison is of a number that counts, the variable of a loop or one that gets larger."""
-    parts = [each for each in ast.walk(test) if isinstance(each, ast.Name | ast.Attribute | ast.Subscript)]
+    parts = [each for each in walk(test) if isinstance(each, ast.Name | ast.Attribute | ast.Subscript)]
     counting = {
         ast.unparse(each.__dict__["target"]) for each in file_of(test).statements.get(ast.AugAssign, ())
     }
     loops = [each.target for each in ancestors_in_function(test) if isinstance(each, ast.For)]
-    counting |= {each.id for target in loops for each in ast.walk(target) if isinstance(each, ast.Name)}
+    counting |= {each.id for target in loops for each in walk(target) if isinstance(each, ast.Name)}
     return (
         isinstance(test, ast.Compare)
         and not counting.isdisjoint(map(ast.unparse, parts))
@@ -322,7 +323,7 @@ def _is_read_behind(write: ast.Call, path: ast.expr) -> bool:
 
 def _is_spawned(program: Program, guard: Guard) -> bool:
     """Whether a guard asks for the number that `spawn` gives, which is a global rank on a single host."""
-    parts = [] if guard.test is None else list(ast.walk(guard.test))
+    parts = [] if guard.test is None else list(walk(guard.test))
     values = [program.value(each) for each in parts if isinstance(each, ast.expr)]
     return any(isinstance(each, RankValue) and each.source == "spawn" for each in values)
 
@@ -346,6 +347,6 @@ def texts_in(program: Program, path: ast.expr) -> Iterator[str]:
     options = program.evaluation.attributes.options
     for part in parts_of(program, path):
         defaults = options.defaults(part.attr) if isinstance(part, ast.Attribute) else []
-        for each in (part, *(inner for default in defaults for inner in ast.walk(default))):
+        for each in (part, *(inner for default in defaults for inner in walk(default))):
             if isinstance(each, ast.Constant) and isinstance(each.value, str):
                 yield each.value

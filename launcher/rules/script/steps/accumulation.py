@@ -12,7 +12,7 @@ from launcher.failure_modes.model import Finding, Severity, Stage
 from launcher.failure_modes.registry import finds
 from launcher.program.dataflow import argument_of
 from launcher.program.index import ancestors, ancestors_in_function, file_of, last_name, scope_of
-from launcher.program.objects.nodes import nodes_within
+from launcher.program.objects.nodes import walk
 from launcher.program.program import Program
 from launcher.program.ranks.model_averaging import averages_models
 from launcher.program.ranks.participants import conditions_of, entered_under
@@ -186,7 +186,7 @@ def _ended_alone(program: Program) -> Iterator[Finding]:
 
 
 def _names_in(text: str) -> Iterator[ast.Name]:
-    yield from (each for each in ast.walk(ast.parse(text, mode="eval")) if isinstance(each, ast.Name))
+    yield from (each for each in walk(ast.parse(text, mode="eval")) if isinstance(each, ast.Name))
 
 
 def _target(counting: ast.AugAssign) -> str | None:
@@ -196,7 +196,7 @@ def _target(counting: ast.AugAssign) -> str | None:
 def _counted_alone(program: Program, loop: ast.For) -> Iterator[ast.AugAssign]:
     """Where a loop over batches adds up what is in them, and not how many they are."""
     own = names_of_batch(program, loop)
-    for node in nodes_within(loop):
+    for node in walk(loop):
         if not isinstance(node, ast.AugAssign) or loop not in ancestors(node):
             continue
         value: ast.expr = node.value

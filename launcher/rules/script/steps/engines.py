@@ -11,6 +11,7 @@ from launcher.failure_modes.registry import finds
 from launcher.program.dataflow import argument_of, constant_argument, origins, parts_of
 from launcher.program.index import ancestors, class_of, last_name, parent_of, scope_of
 from launcher.program.objects.hooks import library_bases
+from launcher.program.objects.nodes import walk
 from launcher.program.program import Program
 from launcher.program.ranks.reachability import Reachability
 from launcher.program.surroundings.options import DefaultRun, default_of_option
@@ -162,7 +163,7 @@ def _is_of_an_engine(program: Program, backward: ast.Call) -> bool:
 def _waits_for_itself(program: Program, step: ast.Call) -> ast.expr | None:
     """The test for the boundary of an accumulation under which alone a step stands."""
     for outer in ancestors(step):
-        if isinstance(outer, ast.If) and any(step in ast.walk(each) for each in outer.body):
+        if isinstance(outer, ast.If) and any(step in walk(each) for each in outer.body):
             asked = origins(program, outer.test)
             boundary = "is_gradient_accumulation_boundary"
             if all(isinstance(each, ast.Call) and last_name(each.func) == boundary for each in asked):

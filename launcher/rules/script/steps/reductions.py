@@ -20,6 +20,7 @@ from launcher.program.dataflow import (
     unmoved,
 )
 from launcher.program.index import file_of, last_name, parent_of, scope_of
+from launcher.program.objects.nodes import walk
 from launcher.program.program import Program
 from launcher.program.ranks.model_averaging import reduces_by_hand
 from launcher.program.ranks.participants import Participants
@@ -314,7 +315,7 @@ def _is_a_bare_module(program: Program, value: Value) -> bool:
         value.definition, "forward"
     ):
         return False
-    words = {each.id for each in ast.walk(value.definition) if isinstance(each, ast.Name)}
+    words = {each.id for each in walk(value.definition) if isinstance(each, ast.Name)}
     return not any(hint in word.lower() for word in words for hint in ("rank", "dist", "world"))
 
 

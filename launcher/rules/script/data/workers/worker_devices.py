@@ -10,7 +10,7 @@ from launcher.failure_modes.model import Finding, Stage
 from launcher.failure_modes.registry import finds
 from launcher.program.dataflow import all_arguments, argument_of, constant_argument, origins
 from launcher.program.index import SCOPE, FunctionNode, ancestors, last_name
-from launcher.program.objects.nodes import catches
+from launcher.program.objects.nodes import catches, walk
 from launcher.program.program import Program
 from launcher.program.values import (
     Constant,
@@ -129,7 +129,7 @@ def _run_by_workers(program: Program, pool: WorkerPool) -> Iterator[FunctionNode
             continue
         seen.add(function)
         yield function
-        for part in ast.walk(function):
+        for part in walk(function):
             if not isinstance(part, ast.Call | ast.Subscript) or _is_conditional(program, part, function):
                 continue
             reads = isinstance(part, ast.Subscript)
@@ -234,7 +234,7 @@ def _is_put_on_cuda(program: Program, made: ast.expr, depth: int) -> bool:
 
 def _uses_of_cuda(program: Program, function: FunctionNode) -> Iterator[ast.expr]:
     """What in a function surely needs a CUDA device, outside of any test."""
-    for node in ast.walk(function):
+    for node in walk(function):
         if not isinstance(node, ast.Call | ast.Subscript) or _is_conditional(program, node, function):
             continue
         if isinstance(node, ast.Subscript):
