@@ -15,6 +15,7 @@ from __future__ import annotations
 import ast
 import gc
 import os
+import re
 import time
 import tomllib
 from collections.abc import Callable, Iterator
@@ -32,6 +33,8 @@ FILES, CHAIN = 300, 20
 SHELL_LINES, SHELL_BOUND = 300, 0.3
 SCRIPTS, OWN_BOUND = 1_000, 0.2
 
+DEFINED = re.compile(r"^(?:def |class |(?=[A-Z]+ = ))(\w+)", re.MULTILINE)
+"""The functions, classes and constants of a script."""
 PARTS = ("ddp", "fsdp", "accelerate", "lightning")
 
 
@@ -42,7 +45,8 @@ def program(lines: int, start: str = "") -> str:
     number = 0
     while sum(text.count("\n") for text in written) < lines:
         text = texts[number % len(texts)].replace("from __future__ import annotations\n", "")
-        written.append(text.replace("def main(", f"def main_{number}(").replace("main()", f"main_{number}()"))
+        names = "|".join(DEFINED.findall(text))
+        written.append(re.sub(rf"(?<![.\w])({names})\b(?!=)", rf"\1_{number}", text))
         number += 1
     return "".join(written)
 
