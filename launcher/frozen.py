@@ -23,7 +23,7 @@ def frozen(cls: Class) -> Class:
 
     Methods that the class writes itself stay. For `asdict`, `replace` and `fields` it is any data class.
     """
-    made: Any = dataclass(slots=True, eq=False, repr=False)(cls)
+    made: Any = frozen_by_identity(cls)
     compared = _values_of([each.name for each in fields(made) if each.compare])
     hashed = _values_of(
         [each.name for each in fields(made) if each.hash or (each.hash is None and each.compare)]
@@ -41,7 +41,14 @@ def frozen(cls: Class) -> Class:
     if "__eq__" not in own:
         made.__eq__ = equal
         made.__hash__ = own.get("__hash__") or hash_value
-    if "__repr__" not in own:
+    return made  # type: ignore[no-any-return]
+
+
+@dataclass_transform(frozen_default=True, eq_default=False, field_specifiers=(field,))
+def frozen_by_identity(cls: Class) -> Class:
+    """Make a class a data class of which each object equals itself alone; else as `frozen` does."""
+    made: Any = dataclass(slots=True, eq=False, repr=False)(cls)
+    if "__repr__" not in cls.__dict__:
         made.__repr__ = _written
     return made  # type: ignore[no-any-return]
 

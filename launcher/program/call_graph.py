@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from functools import cached_property
 from itertools import product
 
+from launcher.frozen import frozen_by_identity
 from launcher.program.index import (
     PARENT,
     WRITTEN_OUT,
@@ -77,7 +78,7 @@ _SPAWNED = RankValue(RankKind.LOCAL, "spawn")
 _DEEPEST_CLASS = 5  # So many classes that derive from one another.
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@frozen_by_identity
 class CallSite:
     """One call of a function: the expressions of its arguments by parameter, None where that cannot be said.
 

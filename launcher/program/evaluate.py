@@ -148,6 +148,7 @@ class Evaluation:
         self._kept: dict[int, Environment] = {}
         """The arguments of calls, by where they lie in memory: kept, so that no others come to lie there."""
         self._environments: dict[frozenset[tuple[ast.AST, Value]], Environment] = {}
+        """The one object for each set of arguments."""
         self._lost: dict[object, tuple[int, Value]] = {}
         self._too_deep = 0
         self._apart = 0
@@ -324,8 +325,6 @@ class Evaluation:
         if holder is None:
             return self._unbound_name(node)
         bindings = reaching_definitions(holder, node, partial(self.value, environment=environment))
-        if len(bindings) == 1:
-            return self.any_of(bindings, environment)
         imports = [each for each in bindings if each.kind is BindingKind.IMPORTED]
         if len(imports) > 1 and (len(imports) == len(bindings) or len({each.module for each in imports}) > 1):
             # The same again, or alternatives of a try statement: the first that there is.

@@ -17,7 +17,7 @@ from itertools import islice
 from pathlib import Path
 from typing import TypeVar, cast
 
-from launcher.frozen import frozen
+from launcher.frozen import frozen, frozen_by_identity
 from launcher.program.objects.file_text import FileText
 from launcher.program.objects.nodes import FIELDS, fields_of, walk
 from launcher.program.objects.unpacking import unpacked_parts
@@ -191,7 +191,7 @@ class BindingKind(Enum):
     """Caught exceptions, deleted names, patterns: nothing is known of the value."""
 
 
-@frozen
+@frozen_by_identity
 class Binding:
     """One place where a name or an attribute is given a value.
 
@@ -206,8 +206,6 @@ class Binding:
     value: ast.expr | None = None
     item: int | None = None
     module: str | None = None
-
-    __eq__, __hash__ = object.__eq__, object.__hash__
 
 
 @dataclass(slots=True, eq=False)

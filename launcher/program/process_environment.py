@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
-from launcher.frozen import frozen
+from launcher.frozen import frozen, frozen_by_identity
 from launcher.program.call_graph import CallSite
 from launcher.program.dataflow import (
     constant_argument,
@@ -55,7 +55,7 @@ _DEEPEST_SETTER = 4
 """So many functions between what sets a variable and who says which."""
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@frozen_by_identity
 class ChangedVariable:
     """One variable that is set: to the expression `value`, which is written at `node`, an entry of a table
     perhaps, where `runs` runs: the statement, or the call of a function that does so. `only_unset`: a value

@@ -26,9 +26,8 @@ def walk(node: ast.AST) -> list[ast.AST]:
         for name in FIELDS[kind] if kind in FIELDS else fields_of(kind):
             value = held.get(name)
             if value.__class__ is list:
-                if value:
-                    # Lists hold nodes alone, but for the `None` of what a table or a parameter has none of.
-                    found += [part for part in value if part is not None] if None in value else value
+                # A list holds nodes alone, but for the `None` of a key or a default that is not written.
+                found += value if None not in value else [part for part in value if part is not None]
             elif isinstance(value, ast.AST):
                 found.append(value)
     return found
@@ -41,7 +40,7 @@ def children_of(node: ast.AST) -> list[ast.AST]:
     for name in FIELDS[kind] if kind in FIELDS else fields_of(kind):
         value = node.__dict__.get(name)
         if value.__class__ is list:
-            found += [each for each in value if isinstance(each, ast.AST)]
+            found += [each for each in value if each is not None]
         elif isinstance(value, ast.AST):
             found.append(value)
     return found

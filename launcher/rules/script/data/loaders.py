@@ -5,9 +5,9 @@ from __future__ import annotations
 import ast
 import builtins
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from functools import cached_property
 
+from launcher.frozen import frozen_by_identity
 from launcher.program.dataflow import (
     all_arguments,
     argument_of,
@@ -114,7 +114,7 @@ _DEEPEST = 5
 """So many calls are followed from a loop to what it calls, and from a function to its callers."""
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@frozen_by_identity
 class LoaderLoop:
     """A loop over batches that calculates gradients, itself or in what it calls.
 

@@ -454,10 +454,7 @@ def saves_go_where_they_are_kept(subject: ScriptSubject) -> Iterator[Finding]:
         # What `torch.save(*args)` is given stands where its function is called.
         givers = (parent_of(each) for each in call.args)
         place = next((each for each in givers if isinstance(each, ast.Call)), call)
-        names = frozenset(each.id for each in walk(path) if isinstance(each, ast.Name)) - {
-            "os",
-            "osp",
-        }
+        names = frozenset(each.id for each in walk(path) if isinstance(each, ast.Name)) - {"os", "osp"}
         # One cause, one finding: what a function saves below one folder.
         key: tuple[object, ...] = (scope_of(call).function or file_of(call), severity, names or place)
         first.setdefault(key, (path, severity, _places_of_folder(call, begins)))
