@@ -5,7 +5,8 @@ Bounds: a program at most five times `ast.parse` of the files that it is made of
 use one helper; a file of 10,000 lines under a second, one of 50,000 under 10 s (of the processor's time, as
 this is long) and 1 GB; `launch lint` of one script of 300 lines, from the shell, under 0.3 s; and of the work
 on 1,000 scripts the starting process does at most a fifth, where there are several cores (the rest is shared
-equally by as many processes, so that this holds on a busy machine as well). The programs are made of the
+equally by as many processes, so that this holds on a busy machine as well); and a folder of 500 programs over
+one package of 299 files a minute, as a tenth of them shows. The programs are made of the
 examples' own training functions under other names. Times are the shortest of several runs, as what else runs
 on the machine only adds to them; two that are compared are of the processor's time.
 """
@@ -32,6 +33,7 @@ HUGE_LINES, HUGE_BOUND, MEMORY_BOUND = 50_000, 10.0, 1000.0
 FILES, CHAIN = 300, 20
 SHELL_LINES, SHELL_BOUND = 300, 0.3
 SCRIPTS, OWN_BOUND = 1_000, 0.2
+PROGRAMS, PROGRAMS_BOUND = 500, 60.0
 
 DEFINED = re.compile(r"^(?:def |class |(?=[A-Z]+ = ))(\w+)", re.MULTILINE)
 """The functions, classes and constants of a script."""
@@ -80,10 +82,11 @@ def of_few_files(folder: Path) -> Iterator[Figure]:
 LIBRARY = tomllib.loads(Path(__file__).with_suffix(".toml").read_text("utf-8"))
 
 
-def of_many_files(folder: Path) -> Iterator[Figure]:
-    """A program of 300 files, as those that train with a library of models."""
-    place = folder / "whole"
-    package = place / "package"
+IMPORTS = "from package import block_0\nfrom package.shared import mean\n"
+
+
+def package_of_models(package: Path) -> dict[Path, str]:
+    """The texts of a package of models: all but one file of the program of 300."""
     package.mkdir(parents=True)
     count = FILES - 3
     texts = {package / "shared.py": LIBRARY["shared"]}
@@ -92,7 +95,14 @@ def of_many_files(folder: Path) -> Iterator[Figure]:
         texts[package / f"model_{number}.py"] = after + 4 * LIBRARY["model"].format(number=number)
     fan = [0, *range(CHAIN + 1, count)]
     texts[package / "__init__.py"] = "".join(f"from .model_{each} import block_{each}\n" for each in fan)
-    texts[place / "train.py"] = program(300, "from package import block_0\nfrom package.shared import mean\n")
+    return texts
+
+
+def of_many_files(folder: Path) -> Iterator[Figure]:
+    """A program of 300 files, as those that train with a library of models."""
+    place = folder / "whole"
+    texts = package_of_models(place / "package")
+    texts[place / "train.py"] = program(300, IMPORTS)
     for path, text in texts.items():
         path.write_text(text, "utf-8")
     assert len(texts) == FILES
@@ -141,7 +151,19 @@ def on_all_cores(folder: Path) -> Iterator[Figure]:
     yield Figure(f"{SCRIPTS:,} scripts, the share of the process that was started", share, bound, "", beside)
 
 
+def over_one_package(folder: Path) -> Iterator[Figure]:
+    """A folder of programs that all import one large package: a tenth of them, times ten."""
+    place = folder / "over"
+    texts = package_of_models(place / "package")
+    paths = [place / f"script_{number}.py" for number in range(PROGRAMS // 10)]
+    texts.update((path, program(100, IMPORTS)) for path in paths)
+    for path, text in texts.items():
+        path.write_text(text, "utf-8")
+    seconds = 10 * seconds_of(lambda: lint(paths))
+    yield Figure(f"{PROGRAMS} programs over a package of {FILES - 1} files", seconds, PROGRAMS_BOUND, " s")
+
+
 def figures(folder: Path) -> Iterator[Figure]:
     """All of them."""
-    for each in (of_few_files, of_many_files, large, from_the_shell, on_all_cores):
+    for each in (of_few_files, of_many_files, large, from_the_shell, on_all_cores, over_one_package):
         yield from each(folder)
