@@ -38,6 +38,7 @@ from launcher.program.index import (
     scope_of,
 )
 from launcher.program.objects.bound_arguments import bind_arguments
+from launcher.program.objects.called_values import calls_of_values
 from launcher.program.objects.empty_methods import does_nothing
 from launcher.program.objects.hooks import handed_to_hook
 from launcher.program.values import (
@@ -168,7 +169,8 @@ class CallGraph:
             files = self.files.mentioning(last)
             known = {last, *(each for file in files for each in file.aliases.get(last, ()))}
             read = [kept for file in files for kept in (file.names, file.attributes)]
-            if any(_hands_on(use) for kept in read for each in known for use in kept.get(each, ())):
+            uses = (use for kept in read for each in known for use in kept.get(each, ()) if _hands_on(use))
+            if any(External(name) in alternatives(self.value(use)) for use in uses):
                 self._look_at_what_is_kept()
                 calls = self._kept_classes.get(name, ())
                 yield from ((each, name) for each in calls if last_name(each.func) not in but)
@@ -415,22 +417,8 @@ class CallGraph:
 
     @cached_property
     def calls_of_what_is_kept(self) -> list[ast.Call]:
-        """The calls of what may be an object: of a name that is given a value somewhere, or of no name.
-
-        Most calls are of functions, classes and methods by their own names, and need no evaluation.
-        """
-        kept: set[str] = set()
-        calls = [call for file in self.files.files for call in file.calls]
-        kept.update(each.arg for call in calls for each in call.keywords if each.arg is not None)
-        for file in self.files.files:
-            fields = (last_name(each.__dict__["target"]) for each in file.statements.get(ast.AnnAssign, ()))
-            kept.update(file.set_attributes, file.set_items, filter(None, fields))
-            for scope in file.scopes.values():
-                kept.update(
-                    name for name, bindings in scope.bindings.items() if any(map(_is_of_value, bindings))
-                )
-        known = self.files.known_as(kept)
-        return [each for each in calls if (name := last_name(each.func)) is None or name in known]
+        """The calls of what may be an object, or a function under another name than its own."""
+        return calls_of_values(self.files)
 
     def _entries_of_objects(self, method: FunctionNode) -> Iterator[CallSite]:
         """Where `with` enters an object of a method's class."""
@@ -450,13 +438,13 @@ class CallGraph:
         own = getattr(method, "name", "")
         for read in file.calls_of.get("getattr", ()):
             if len(read.args) > 1 and self._is_object(read.args[0], method):
-                names = self._names_asked_for(read.args[1])
+                names = self.names_asked_for(read.args[1])
                 if names is None or own in names:
                     yield from (
                         _site_of(method, each, each, True) for each in self._calls_of(read, method) if each
                     )
 
-    def _names_asked_for(self, name: ast.expr, depth: int = 4) -> set[str] | None:
+    def names_asked_for(self, name: ast.expr, depth: int = 4) -> set[str] | None:
         """All that a text may be which is a literal in the end, as that of an event is in each call of
         `fire(event)`; None where that is not known."""
         value = self.value(name)
@@ -464,7 +452,7 @@ class CallGraph:
             return {str(value.value)}
         if isinstance(name, ast.JoinedStr) and depth:
             parts = [each.value if isinstance(each, ast.FormattedValue) else each for each in name.values]
-            asked = [self._names_asked_for(each, depth - 1) for each in parts]
+            asked = [self.names_asked_for(each, depth - 1) for each in parts]
             known = [each for each in asked if each is not None]
             return {"".join(each) for each in product(*known)} if len(known) == len(asked) else None
         bound = self._bound(name) if isinstance(name, ast.Name) else []
@@ -473,7 +461,7 @@ class CallGraph:
         found = set[str]()
         for site in sites or ():
             given = site.given_or_default(parameter) if isinstance(parameter, ast.arg) else None
-            names = None if given is None else self._names_asked_for(given, depth - 1)
+            names = None if given is None else self.names_asked_for(given, depth - 1)
             if names is None:
                 return None
             found |= names
@@ -617,13 +605,6 @@ def is_launched(function: FunctionNode) -> bool:
     """Whether a function is what the launcher of torch_xla calls, with the number of the worker."""
     at_top = isinstance(scope_of(function).node, ast.Module)
     return at_top and not isinstance(function, ast.Lambda) and function.name == "_mp_fn"
-
-
-def _is_of_value(binding: Binding) -> bool:
-    """Whether a binding gives its name a value, as a property does, unlike other definitions and imports."""
-    if binding.kind is BindingKind.DEFINED:
-        return bool(getattr(binding.node, "decorator_list", ()))
-    return binding.kind is not BindingKind.IMPORTED
 
 
 def _is_of_own_parameter(use: ast.expr, function: FunctionNode) -> bool:

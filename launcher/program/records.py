@@ -168,19 +168,29 @@ class RecordFields:
         made = self.value(asked[0]) if asked else UNKNOWN
         return isinstance(made, Instance) and made.name.startswith("argparse.")
 
+    @cached_property
+    def _replacements(self) -> list[tuple[ast.Call, ast.keyword]]:
+        """What calls such as dataclasses.replace give by name: most others of that name are of texts."""
+        return [
+            (call, keyword)
+            for file in self.files.mentioning(*REPLACING)
+            for last in REPLACING
+            for call in file.calls_of.get(last, ())
+            for keyword in call.keywords
+        ]
+
     def _replaced(self, definition: ast.ClassDef, name: str) -> Iterator[Binding]:
-        for file in self.files.mentioning(*REPLACING):
-            for call in (each for last in REPLACING for each in file.calls_of.get(last, ())):
-                owner = [call.func.value] if isinstance(call.func, ast.Attribute) else []
-                for keyword in (each for each in call.keywords if each.arg in (name, None)):
-                    if Made(definition) not in map(self.value, (*call.args[:1], *owner)):
-                        continue
-                    if keyword.arg is not None:
-                        yield Binding(name, BindingKind.ASSIGNED, keyword, keyword.value)
-                    elif self._is_of_the_command_line(keyword.value):
-                        yield Binding(name, BindingKind.OTHER, definition)
-                    else:
-                        yield Binding(name, BindingKind.OTHER, call)
+        for call, keyword in self._replacements:
+            owner = [call.func.value] if isinstance(call.func, ast.Attribute) else []
+            replaces = keyword.arg in (name, None)
+            if not replaces or Made(definition) not in map(self.value, (*call.args[:1], *owner)):
+                continue
+            if keyword.arg is not None:
+                yield Binding(name, BindingKind.ASSIGNED, keyword, keyword.value)
+            elif self._is_of_the_command_line(keyword.value):
+                yield Binding(name, BindingKind.OTHER, definition)
+            else:
+                yield Binding(name, BindingKind.OTHER, call)
 
     def _is_of_the_command_line(self, table: ast.expr) -> bool:
         """Whether a function of the program makes a table of the words of the command line, and no file's."""

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Sequence
+from functools import cached_property
 from math import inf
 
 from launcher.program.bindings import Arm, branch_arms, last_that_surely_run
@@ -110,7 +111,7 @@ class TableEvaluator:
         """Where `update`, `setdefault` and `|=` set an entry, or may set it."""
         found: list[Binding] = []
         files, evaluated = self.evaluation.files, self.evaluation.value
-        for call in (each for file in files.files for each in file.calls_of.get("update", ())):
+        for call in (each for file in files.mentioning("update") for each in file.calls_of.get("update", ())):
             if isinstance(call.func, ast.Attribute):
                 tables = [*call.args, *(each.value for each in call.keywords if each.arg is None)]
                 pairs = [pairs_of(evaluated(each), evaluated) for each in tables]
@@ -123,13 +124,21 @@ class TableEvaluator:
         for call in (each for file in files.mentioning("setdefault") for each in file.calls_of["setdefault"]):
             if len(call.args) == 2 and evaluated(call.args[0]) == Constant(key):
                 found.append(Binding(key, BindingKind.ASSIGNED, call, call.args[1]))
-        for statement in (each for file in files.files for each in file.statements.get(ast.AugAssign, ())):
-            if isinstance(statement, ast.AugAssign) and isinstance(statement.op, ast.BitOr):
-                pairs = [pairs_of(evaluated(statement.value), evaluated)]
-                given = dict(pairs[0] or ())
-                if key in given:
-                    found.append(Binding(key, BindingKind.ASSIGNED, statement, given[key]))
+        for statement in self._unions:
+            given = dict(pairs_of(evaluated(statement.value), evaluated) or ())
+            if key in given:
+                found.append(Binding(key, BindingKind.ASSIGNED, statement, given[key]))
         return found
+
+    @cached_property
+    def _unions(self) -> list[ast.AugAssign]:
+        """Where `|=` adds to a table, or to something else."""
+        statements = (
+            each for file in self.evaluation.files.files for each in file.statements.get(ast.AugAssign, ())
+        )
+        return [
+            each for each in statements if isinstance(each, ast.AugAssign) and isinstance(each.op, ast.BitOr)
+        ]
 
     def _replacing(
         self, stores: Sequence[Binding], owner: ast.expr, whole: Sequence[Value]

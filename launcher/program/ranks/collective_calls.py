@@ -34,6 +34,7 @@ from launcher.program.index import (
     with_enclosing_statements,
 )
 from launcher.program.objects.bound_arguments import bind_arguments
+from launcher.program.objects.calculated_names import CallsByName, calls_by_getattr
 from launcher.program.objects.handed_back import is_context_manager, is_run_in_thread
 from launcher.program.objects.nodes import children_of, walk
 from launcher.program.program import Program
@@ -487,17 +488,20 @@ class CollectivePaths:
         if function is not None and isinstance(function.node, FunctionNode):
             yield from self._unnamed_calls(function.node)
             yield from self.program.evaluation.callers.calls_as_kept(function.node)
+            if is_property(function.node):
+                return  # What it gives has its name, and not itself.
         name = _enclosing_function_name(call)
         if name is not None and name not in self._named:
             self._named.add(name)
             yield from self._called({name})
             yield from self._handed_on(name)
-            for file in self.program.mentioning("getattr"):
-                for each in map(parent_of, file.calls_of.get("getattr", ())):
-                    if isinstance(each, ast.Call) and last_name(each.func) is None:
-                        yield each
-                    elif isinstance(each, ast.Assign) and isinstance(each.targets[0], ast.Name):
-                        yield from file.calls_of.get(each.targets[0].id, ())
+            for each in self._calls_by_getattr:
+                if each.may_be(name):
+                    yield from each.calls
+
+    @cached_property
+    def _calls_by_getattr(self) -> list[CallsByName]:
+        return calls_by_getattr(self.program, self.program.evaluation.callers.names_asked_for)
 
     def _unnamed_calls(self, method: FunctionNode) -> Iterator[ast.Call]:
         """The calls of objects whose `__call__` or forward pass a method is, and the reads of a property."""
@@ -506,10 +510,8 @@ class CollectivePaths:
         # Also of what nobody knows: no other attribute is likely to have the name of what waits for ranks.
         reads = self.program.evaluation.callers.possible_sites(method) if is_property(method) else ()
         found = [each.call for each in reads]
-        name = getattr(method, "name", "")
-        for definition, calls in self._calls_of_objects.items() if name in _CALLED_ON_OBJECTS else ():
-            if self._runs_when_called(definition) is method:
-                found += calls
+        if getattr(method, "name", "") in _CALLED_ON_OBJECTS:
+            found += self._calls_of_objects.get(method, ())
         self.methods |= dict.fromkeys(found, method)
         yield from found
 
@@ -523,22 +525,36 @@ class CollectivePaths:
         return None
 
     @cached_property
-    def _calls_of_objects(self) -> Mapping[ast.ClassDef, list[ast.Call]]:
-        """Where objects of the program's classes are called, by their class."""
-        found: dict[ast.ClassDef, list[ast.Call]] = {}
+    def _calls_of_objects(self) -> Mapping[ast.AST, list[ast.Call]]:
+        """Where objects of the program's classes are called, by the method that then runs."""
+        methods: dict[ast.ClassDef, ast.AST | None] = {}
+        found: dict[ast.AST, list[ast.Call]] = {}
         for call in self.program.evaluation.callers.calls_of_what_is_kept:
             named = isinstance(call.func, ast.Name | ast.Attribute)
             made = self.program.value(call.func) if named else None
-            if isinstance(made, Made):
-                found.setdefault(made.definition, []).append(call)
+            if not isinstance(made, Made):
+                continue
+            if made.definition not in methods:
+                methods[made.definition] = self._runs_when_called(made.definition)
+            if (method := methods[made.definition]) is not None:
+                found.setdefault(method, []).append(call)
         return found
 
     def _handed_on(self, name: str) -> Iterator[ast.Call]:
         """The calls that hand on what has this name, and those of the parameter that gets it."""
         for known in sorted(self.program.known_as({name})):
             for file in self.program.mentioning(known):
-                for use in (*file.names.get(known, ()), *file.attributes.get(known, ())):
+                names = filter(self._may_be_function, file.names.get(known, ()))
+                for use in (*names, *file.attributes.get(known, ())):
                     yield from self._taking(use)
+
+    def _may_be_function(self, use: ast.Name) -> bool:
+        """Whether a name may be that of a function, and not of a variable such as `step`."""
+        holder = scope_of(use).holder_of(use.id)
+        bindings = () if holder is None else holder.bindings[use.id]
+        if holder is None or any(each.kind in _OF_DEFINITIONS for each in bindings):
+            return True
+        return any(isinstance(each, Defined) for each in alternatives(self.program.value(use)))
 
     def _taking(self, use: ast.expr) -> Iterator[ast.Call]:
         call = parent_of(use)
@@ -563,6 +579,7 @@ def may_be_collective(program: Program, call: ast.Call) -> bool:
     return any(isinstance(each, External) and each.name in COLLECTIVES for each in called)
 
 
+_OF_DEFINITIONS = (BindingKind.DEFINED, BindingKind.IMPORTED)
 _CALLED_ON_OBJECTS = ("__call__", "forward")
 _CONSUMERS = frozenset({"list", "tuple", "set", "dict", "sum", "min", "max", "sorted"})
 

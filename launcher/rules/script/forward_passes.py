@@ -152,8 +152,7 @@ def _calls_of_model(program: Program, wrapper: ast.Call) -> list[ast.Call]:
     """The calls of a model that a wrapper made, from which gradients are made."""
     return [
         call
-        for file in program.files
-        for call in file.calls
+        for call in program.evaluation.callers.calls_of_what_is_kept
         if isinstance(call.func, ast.Name | ast.Attribute | ast.Subscript)
         and wrapper in calls_that_may_make(program, call.func, DDP, AUTO_MODEL)
     ]
