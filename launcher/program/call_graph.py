@@ -113,11 +113,12 @@ class CallGraph:
         files: ProgramFiles,
         value: Callable[[ast.expr], Value],
         value_apart: Callable[[ast.expr], Value],
+        too_deep: Callable[[], int],
     ) -> None:
         """Nothing is looked for before somebody asks; `value` says what an expression is, `value_apart` so
-        that it does not count for what is evaluated now."""
+        that it does not count for what is evaluated now, `too_deep` how often one lay too deep until now."""
         self.files = files
-        self.value, self.value_apart = value, value_apart
+        self.value, self.value_apart, self.too_deep = value, value_apart, too_deep
         self._found: dict[ast.AST, list[CallSite] | None] = {}
         self._deriving: dict[ast.ClassDef, list[ast.ClassDef]] = {}
         self._classes_above: dict[ast.ClassDef, frozenset[ast.ClassDef]] = {}
@@ -125,7 +126,7 @@ class CallGraph:
         self._kept: dict[ast.AST, list[tuple[ast.Call, bool, bool]]] = {}
         self._kept_classes: dict[str, list[ast.Call]] = {}
         self._waiting: list[ast.Call] | None = None
-        self._is_looking = False
+        self._is_looking = self._is_incomplete = False
         self.given_up = 0
         """How often somebody asked what was still looked for."""
         self._asked: dict[FileIndex, Mapping[str, list[ast.Attribute]]] = {}
@@ -141,7 +142,12 @@ class CallGraph:
         if function in self._found:
             return self._found[function]
         self._found[function] = None  # While we look, others wait in vain.
+        outer, self._is_incomplete = self._is_incomplete, False
         sites = [*self._sites(function)]
+        is_incomplete, self._is_incomplete = self._is_incomplete, outer
+        if is_incomplete:  # Who asks from less deep is told all of them.
+            del self._found[function]
+            return None
         found = [each for each in sites if each is not None]
         handed = len(found) < len(sites)
         if handed or self._is_registered(function):  # Which then is called under other names.
@@ -299,7 +305,8 @@ class CallGraph:
                 for use in (*file.names.get(alias, ()), *file.attributes.get(alias, ())):
                     if _is_of_own_parameter(use, function):
                         continue  # What `optimizer.step` is in `def step(optimizer)`, its calls tell first.
-                    value = self.value(use)
+                    too_deep, value = self.too_deep(), self.value(use)
+                    self._is_incomplete |= value is UNKNOWN and self.too_deep() > too_deep
                     if isinstance(value, Defined) and value.node is wanted:
                         yield from self._use(use, function, bound)
 

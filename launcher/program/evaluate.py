@@ -135,7 +135,8 @@ class Evaluation:
         self.imports = ImportedNames(files, self.any_of)
         self.being_evaluated: set[ast.AST] = set()
         """What is being found out: it depends on itself where somebody asks again."""
-        self.callers = callers or CallGraph(files, self.value, self._value_apart)
+        self._too_deep = 0
+        self.callers = callers or CallGraph(files, self.value, self._value_apart, lambda: self._too_deep)
         self.attributes = AttributeEvaluator(self)
         self.calls = CallEvaluator(self)
         self.tables = TableEvaluator(self)
@@ -150,7 +151,6 @@ class Evaluation:
         self._environments: dict[frozenset[tuple[ast.AST, Value]], Environment] = {}
         """The one object for each set of arguments."""
         self._lost: dict[object, tuple[int, Value]] = {}
-        self._too_deep = 0
         self._apart = 0
         self._depth = 0
         self._steps = 0

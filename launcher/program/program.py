@@ -404,7 +404,7 @@ class _ImportChain:
         elif self.adds_folders and not is_of_a_library(name):
             # Which folder is added may be what only a run knows: there is one alone that has the module, and
             # it is not known by another name.
-            found = [each for folder in self._below for each in self._files_of(parts, folder)]
+            found = [*self._files_of(parts, *self._folders_with.get(parts[0], ()))]
             known = {os.path.realpath(each.path) for each in self.modules.values()}
             if len(found) == 1 and os.path.realpath(found[0]) not in known:
                 yield found[0]
@@ -417,13 +417,20 @@ class _ImportChain:
                     yield path
 
     @cached_property
-    def _below(self) -> list[Path]:
-        """The folders below the root, as many as are looked at."""
-        found = [self.root]
-        for folder in found:  # It grows while it is read.
-            with suppress(OSError):
-                inside = sorted(each for each in folder.iterdir() if each.is_dir() and not each.is_symlink())
-                found += [each for each in inside if each.name[0] not in "._" and len(found) < MOST_FOLDERS]
+    def _folders_with(self) -> dict[str, list[Path]]:
+        """The folders below the root, as many as are looked at, by the names of the modules in them."""
+        folders, found = [self.root], dict[str, list[Path]]()
+        for folder in folders:  # They grow while they are read.
+            with suppress(OSError), os.scandir(folder) as scanned:
+                inside = sorted(scanned, key=lambda each: each.name)
+                for name in dict.fromkeys(each.name.removesuffix(".py") for each in inside):
+                    found.setdefault(name, []).append(folder)
+                below = [each for each in inside if each.is_dir(follow_symlinks=False)]
+                folders += [
+                    folder / each.name
+                    for each in below
+                    if each.name[0] not in "._" and len(folders) < MOST_FOLDERS
+                ]
         return found
 
     def _has_top(self, name: str) -> bool:

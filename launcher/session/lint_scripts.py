@@ -163,9 +163,8 @@ def lint_subjects(
                 judged.add(subject, _in_time(subject, partial(check_program, subject)))
             else:
                 program = subject.program
-                seconds = MOST_SECONDS * (1 + len(program.files) / 100)
-                findings = _in_time(program, partial(check_script, subject), seconds)
-                judged.add(program, _in_time(program, partial(check_runs, subject, findings), seconds))
+                findings = _in_time(program, partial(check_script, subject))
+                judged.add(program, _in_time(program, partial(check_runs, subject, findings)))
     return _accepted(judged, selection, Configurations(), with_job=True)
 
 
@@ -277,16 +276,14 @@ def _judge_all(scripts: list[_Script], changed: Mapping[str, bytes], processes: 
         yield from pool.map(_judge, shares, repeat(dict(changed)))
 
 
-def _in_time(
-    program: Program, check: Callable[[], Iterator[Finding]], most_seconds: float | None = None
-) -> list[Finding]:
+def _in_time(program: Program, check: Callable[[], Iterator[Finding]]) -> list[Finding]:
     """The findings of a check; where it came to no end, those until then and a warning.
 
     A mistake of ours keeps nobody from starting a job: it is told with its place.
     """
     remedy = "Split it where it is that long. Where it was generated, leave it out (`exclude`)."
     findings: list[Finding] = []
-    most_seconds = most_seconds or MOST_SECONDS
+    most_seconds = MOST_SECONDS * (1 + len(program.files) / 100)
     try:
         with at_most(most_seconds):
             for each in check():

@@ -495,9 +495,7 @@ class CollectivePaths:
             self._named.add(name)
             yield from self._called({name})
             yield from self._handed_on(name)
-            for each in self._calls_by_getattr:
-                if each.may_be(name):
-                    yield from each.calls
+            yield from (each for read in self._calls_by_getattr if read.may_be(name) for each in read.calls)
 
     @cached_property
     def _calls_by_getattr(self) -> list[CallsByName]:
@@ -551,8 +549,7 @@ class CollectivePaths:
     def _may_be_function(self, use: ast.Name) -> bool:
         """Whether a name may be that of a function, and not of a variable such as `step`."""
         holder = scope_of(use).holder_of(use.id)
-        bindings = () if holder is None else holder.bindings[use.id]
-        if holder is None or any(each.kind in _OF_DEFINITIONS for each in bindings):
+        if holder is None or any(each.kind in _OF_DEFINITIONS for each in holder.bindings[use.id]):
             return True
         return any(isinstance(each, Defined) for each in alternatives(self.program.value(use)))
 

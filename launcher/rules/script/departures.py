@@ -594,11 +594,13 @@ def collectives_wait_for_no_clock(program: Program) -> Iterator[Finding]:
     for file in program.files:
         for node in file.statements.get(ast.If, ()):
             assert isinstance(node, ast.If)
-            clock = _clock_asked(program, node.test)
-            if clock is None or isinstance(node.body[-1], ast.Break | ast.Return | ast.Continue):
+            if isinstance(node.body[-1], ast.Break | ast.Return | ast.Continue):
                 continue
             runs = collectives_run_by(program, node.body)
-            if runs and not isinstance(program.analysis(Participants).ranks_running(runs[0].node), Guard):
+            clock = _clock_asked(program, node.test) if runs else None
+            if clock is not None and not isinstance(
+                program.analysis(Participants).ranks_running(runs[0].node), Guard
+            ):
                 saves = runs[0].collective.gathers_state
                 yield finding_at(
                     checkpoints.STATE_DICT_NOT_ON_EVERY_RANK if saves else ddp.COLLECTIVE_UNDER_RANK_GUARD,

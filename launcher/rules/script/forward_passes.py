@@ -41,7 +41,17 @@ from launcher.program.program import Program
 from launcher.program.ranks.guards import Guards, ends_block
 from launcher.program.ranks.training_loops import calls_in, iterated_object, makes_ranks_agree
 from launcher.program.ranks.truths import Guard
-from launcher.program.values import DDP, UNKNOWN, Constant, Defined, External, Instance, Made, RankValue
+from launcher.program.values import (
+    DDP,
+    UNKNOWN,
+    Constant,
+    Defined,
+    External,
+    Instance,
+    Made,
+    RankValue,
+    alternatives,
+)
 from launcher.rules.script.findings import finding_at, related_at
 from launcher.rules.script.steps.replicas import AUTO_MODEL, layers_in_terms_of_zero, replicated_classes
 
@@ -154,6 +164,9 @@ def _calls_of_model(program: Program, wrapper: ast.Call) -> list[ast.Call]:
         call
         for call in program.evaluation.callers.calls_of_what_is_kept
         if isinstance(call.func, ast.Name | ast.Attribute | ast.Subscript)
+        and any(
+            each is UNKNOWN or isinstance(each, Instance) for each in alternatives(program.value(call.func))
+        )
         and wrapper in calls_that_may_make(program, call.func, DDP, AUTO_MODEL)
     ]
 
