@@ -488,8 +488,12 @@ class FunctionWalk:
                 inner = self.summaries.summary(function, environment)
                 must, may = (inner.must, inner.may) if all_of_them else ((), (*inner.must, *inner.may))
                 found.must += [each.called_by(call, is_sure=True) for each in must]
-                others = (*may, *(each.run for each in inner.divergences))
-                found.may += [each.called_by(call, is_sure=False) for each in others]
+                # By way of this call all that come from one place are one.
+                others = {
+                    (each.origin, each.collective.name, each.ranks, each.known_group): each
+                    for each in (*may, *(each.run for each in inner.divergences))
+                }
+                found.may += [each.called_by(call, is_sure=False) for each in others.values()]
         return found.must, found.may
 
 

@@ -298,6 +298,7 @@ class LoopReach:
         """Nothing is looked at before somebody asks."""
         self.program = program
         self._parts: dict[ast.AST, list[ast.AST]] = {}
+        self._called: dict[ast.AST, list[ast.AST]] = {}
 
     @cached_property
     def loops(self) -> list[Loop]:
@@ -342,7 +343,9 @@ class LoopReach:
             found: list[ast.AST] = list(loop.body)
             seen = set(found)
             for part in found:
-                for each in self._called_in(part):
+                if part not in self._called:
+                    self._called[part] = list(dict.fromkeys(self._called_in(part)))
+                for each in self._called[part]:
                     if each not in seen:
                         seen.add(each)
                         found.append(each)
