@@ -63,8 +63,7 @@ FEW_FILES = 16
 GIVE_SCRIPTS = "Give Python scripts, or folders in which to look for them."
 
 MOST_SECONDS = 5.0
-"""So much CPU time the rules may take for one program; as much again for every hundred files of what a job
-starts, which is judged once and then runs for hours."""
+"""So much CPU time the rules may take for one program, and as much again for every hundred files of it."""
 
 PROJECT_MARKS = ("pyproject.toml", "setup.py", "setup.cfg", ".git")
 """What lies in the folder of a project."""
@@ -283,7 +282,7 @@ def _in_time(program: Program, check: Callable[[], Iterator[Finding]]) -> list[F
     """
     remedy = "Split it where it is that long. Where it was generated, leave it out (`exclude`)."
     findings: list[Finding] = []
-    most_seconds = MOST_SECONDS * (1 + len(program.files) / 100)
+    most_seconds = MOST_SECONDS * (1 + len(program.files) // 100)
     try:
         with at_most(most_seconds):
             for each in check():

@@ -204,6 +204,108 @@ def test_a_collective_among_others_that_a_call_may_be_is_followed(program: ReadP
     assert leading(program(text)) == {"reduce"}
 
 
+def test_a_variable_is_not_the_function_whose_name_it_has(program: ReadProgram) -> None:
+    text = """
+        import torch.distributed as dist
+
+        def step():
+            dist.barrier()
+
+        def show(value):
+            print(value)
+
+        def count(rows):
+            for step, row in enumerate(rows):
+                show(step)
+
+        def run(work):
+            work()
+
+        def start():
+            run(step)
+
+        def hand_on(step):
+            run(step)
+
+        hand_on(start)
+    """
+    assert leading(program(text)) == {"step", "run", "start", "hand_on", "train.py"}
+
+
+def test_getattr_leads_to_the_functions_whose_names_it_may_be_given(program: ReadProgram) -> None:
+    text = """
+        import torch.distributed as dist
+
+        class Hooks:
+            def on_start(self):
+                dist.barrier()
+
+        def by_another_name(model):
+            getattr(model, "no_weight_decay", set)()
+
+        def by_another_beginning(model, number):
+            getattr(model, f"layer_{number}")()
+
+        def by_its_beginning(hooks, event):
+            getattr(hooks, f"on_{event}")()
+
+        def by_any_name(hooks, name):
+            hook = getattr(hooks, name)
+            hook()
+    """
+    assert leading(program(text)) == {"on_start", "by_its_beginning", "by_any_name"}
+
+
+def test_a_property_leads_where_it_is_read_and_not_where_its_name_is_another_ones(
+    program: ReadProgram,
+) -> None:
+    text = """
+        import torch.distributed as dist
+
+        class Trainer:
+            @property
+            def group(self):
+                return dist.new_group([0])
+
+            def use(self):
+                return self.group
+
+        class Settings:
+            def __init__(self):
+                self.group = 0
+
+        def another():
+            check(Settings().group)
+
+        def check(name):
+            print(name)
+    """
+    assert leading(program(text)) == {"group", "use"}
+
+
+def test_what_may_run_is_told_once_of_each_place(program: ReadProgram) -> None:
+    functions = "".join(
+        f"""
+        def step_{number}(flag):
+            if flag: step_{number - 1}(flag)
+            if not flag: step_{number - 1}(flag)
+"""
+        for number in range(1, 10)
+    )
+    text = f"""
+        import torch.distributed as dist
+
+        def step_0(flag):
+            if flag:
+                dist.barrier()
+        {functions}
+    """
+    read = program(text)
+    (last,) = [each for each in read.entry.functions if each.name == "step_9"]
+    found = read.analysis(FunctionSummaries).summary(last)
+    assert len(found.may) == 2  # One for each call in it, and not one for each way to the barrier.
+
+
 def test_a_function_that_leads_to_no_collective_is_never_followed(
     program: ReadProgram, monkeypatch: pytest.MonkeyPatch
 ) -> None:
