@@ -121,6 +121,17 @@ def calls_that_made(value: Value, *names: str) -> frozenset[ast.Call] | None:
 _DEEPEST_ORIGIN = 12
 """So many names behind each other; what lies deeper is unknown."""
 
+_MOST_ORIGINS = 2000
+"""So many steps are gone for one expression, as those to its origins are many where lists hold lists of
+others; what needs more is unknown. A sound program needs some tens."""
+
+
+class _Steps:
+    """How many steps are left for the expression whose origins are looked for now."""
+
+    def __init__(self, program: Program) -> None:
+        self.left = _MOST_ORIGINS
+
 
 def origins(program: Program, node: ast.expr) -> tuple[ast.expr | None, ...]:
     """The expressions, no names any more, that may have made this one; None for what is unknown.
@@ -128,6 +139,7 @@ def origins(program: Program, node: ast.expr) -> tuple[ast.expr | None, ...]:
     Through assignments, parameters, properties, items of what is written out, and the results of functions;
     where these end, by what the value is.
     """
+    program.analysis(_Steps).left = _MOST_ORIGINS
     found = dict.fromkeys(_origins(program, node, frozenset(), _DEEPEST_ORIGIN))
     known: dict[ast.expr | None, None] = {}
     for each in found:
@@ -152,7 +164,11 @@ def _calls_by_value(program: Program, node: ast.expr) -> list[ast.Call]:
 def _origins(
     program: Program, node: ast.expr, seen: frozenset[ast.AST], depth: int
 ) -> Iterator[ast.expr | None]:
-    if isinstance(node := unwrapped(node) or node, ast.IfExp):
+    steps = program.analysis(_Steps)
+    steps.left -= 1
+    if steps.left < 0:
+        yield None
+    elif isinstance(node := unwrapped(node) or node, ast.IfExp):
         yield from _origins(program, node.body, seen, depth)
         yield from _origins(program, node.orelse, seen, depth)
     elif isinstance(node, ast.NamedExpr | ast.Await):
@@ -279,6 +295,7 @@ def _origins_of_binding(
 
 def origins_of_binding(program: Program, binding: Binding) -> tuple[ast.expr | None, ...]:
     """The expressions, no names any more, that one binding may give its name."""
+    program.analysis(_Steps).left = _MOST_ORIGINS
     return tuple(_origins_of_binding(program, binding, frozenset(), _DEEPEST_ORIGIN))
 
 

@@ -6,7 +6,7 @@ import ast
 
 import pytest
 
-from launcher.program.dataflow import calculate_number
+from launcher.program.dataflow import calculate_number, origins
 from launcher.program.ranks.reachability import runs_once
 from tests.program.conftest import ReadProgram, program
 
@@ -53,3 +53,18 @@ def test_what_no_loop_stands_around_runs_once(program: ReadProgram, text: str, o
     read = program(text)
     (call,) = read.entry.calls_of["look"]
     assert runs_once(read, call) is once
+
+
+@pytest.mark.parametrize(("depth", "is_known"), [(3, True), (9, False)])
+def test_where_the_ways_to_the_origins_are_too_many_something_is_unknown(
+    program: ReadProgram, depth: int, is_known: bool
+) -> None:
+    steps = "".join(
+        f"value_{number} = value_{number - 1} if a else value_{number - 1} if b else value_{number - 1}\n"
+        for number in range(1, depth)
+    )
+    read = program(f"import sys\na, b = sys.argv\nvalue_0 = [1]\n{steps}look(value_{depth - 1})\n")
+    (call,) = read.entry.calls_of["look"]
+    found = origins(read, call.args[0])
+    assert [ast.unparse(each) for each in found if each is not None] == ["[1]"]
+    assert (None not in found) == is_known
