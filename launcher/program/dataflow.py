@@ -126,7 +126,7 @@ _MOST_ORIGINS = 2000
 others; what needs more is unknown. A sound program needs some tens."""
 
 
-class _Steps:
+class _OriginSteps:
     """How many steps are left for the expression whose origins are looked for now."""
 
     def __init__(self, program: Program) -> None:
@@ -139,7 +139,7 @@ def origins(program: Program, node: ast.expr) -> tuple[ast.expr | None, ...]:
     Through assignments, parameters, properties, items of what is written out, and the results of functions;
     where these end, by what the value is.
     """
-    program.analysis(_Steps).left = _MOST_ORIGINS
+    program.analysis(_OriginSteps).left = _MOST_ORIGINS
     found = dict.fromkeys(_origins(program, node, frozenset(), _DEEPEST_ORIGIN))
     known: dict[ast.expr | None, None] = {}
     for each in found:
@@ -164,7 +164,7 @@ def _calls_by_value(program: Program, node: ast.expr) -> list[ast.Call]:
 def _origins(
     program: Program, node: ast.expr, seen: frozenset[ast.AST], depth: int
 ) -> Iterator[ast.expr | None]:
-    steps = program.analysis(_Steps)
+    steps = program.analysis(_OriginSteps)
     steps.left -= 1
     if steps.left < 0:
         yield None
@@ -295,7 +295,7 @@ def _origins_of_binding(
 
 def origins_of_binding(program: Program, binding: Binding) -> tuple[ast.expr | None, ...]:
     """The expressions, no names any more, that one binding may give its name."""
-    program.analysis(_Steps).left = _MOST_ORIGINS
+    program.analysis(_OriginSteps).left = _MOST_ORIGINS
     return tuple(_origins_of_binding(program, binding, frozenset(), _DEEPEST_ORIGIN))
 
 
