@@ -25,7 +25,7 @@ with `finding_at` of `launcher/rules/script/findings.py`. What helps it:
     program.qualified(call.func)      "torch.distributed.barrier", however it was imported or renamed
     program.value(node)               RankValue, WorldSize, Constant, Instance, Defined, ... or UNKNOWN
     program.analysis(Guards)          an analysis of the whole program, made when first asked for and kept
-    file.calls_of["barrier"]          the calls by their last name: ask these first, it is quick
+    file.calls_of.get("barrier", ())  the calls by their last name: ask these first, it is quick
     parent_of(node), ancestors(node), scope_of(node), file_of(node), statement_of(node)
     file_of(node).location(node)      line, column and end, in characters from 1
 """

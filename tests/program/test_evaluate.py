@@ -7,6 +7,7 @@ import ast
 import pytest
 
 from launcher.program.evaluate import Evaluation
+from launcher.program.surroundings.options import option_of
 from launcher.program.values import Constant, Nothing, RankKind, RankValue, WorldSize
 from tests.program.conftest import ReadProgram, ValueOf, wrong_answers
 
@@ -30,6 +31,24 @@ def test_world_sizes_and_literals_are_known(value_of: ValueOf) -> None:
     assert value_of("import os\nlook(int(os.environ['WORLD_SIZE']))") == WorldSize("WORLD_SIZE")
     assert value_of("import os\nn = int(os.getenv('WORLD_SIZE', 1)) // 8\nlook(n)") == WorldSize("WORLD_SIZE")
     assert value_of("look(-1)") == Constant(-1)
+
+
+def test_a_method_that_is_kept_and_not_called_where_it_is_read_sets_nothing(program: ReadProgram) -> None:
+    read = program("table = {'lr': 1}\nfill = table.setdefault\nlook(table['lr'])\n")
+    (call,) = read.entry.calls_of["look"]
+    assert read.value(call.args[0]) == Constant(1)
+    read = program("""
+        import argparse
+        parser = argparse.ArgumentParser()
+        parser.add_argument("--backend", default="nccl")
+        change = parser.set_defaults
+        args = parser.parse_args()
+        look(args.backend)
+    """)
+    (call,) = read.entry.calls_of["look"]
+    option = option_of(read, call.args[0])
+    assert option is not None
+    assert option.value == "nccl"
 
 
 @pytest.mark.parametrize(

@@ -121,7 +121,9 @@ class TableEvaluator:
                 if key in given or None in pairs:
                     kind = BindingKind.ASSIGNED if key in given else BindingKind.OTHER
                     found.append(Binding(key, kind, call, given.get(key)))
-        for call in (each for file in files.mentioning("setdefault") for each in file.calls_of["setdefault"]):
+        for call in (
+            each for file in files.mentioning("setdefault") for each in file.calls_of.get("setdefault", ())
+        ):
             if len(call.args) == 2 and evaluated(call.args[0]) == Constant(key):
                 found.append(Binding(key, BindingKind.ASSIGNED, call, call.args[1]))
         for statement in self._unions:

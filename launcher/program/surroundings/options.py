@@ -232,7 +232,9 @@ def _declared(program: Program, call: ast.Call, name: str) -> DeclaredOption | N
 
 def _set_by_parser(program: Program, name: str) -> ast.expr | None:
     """What `parser.set_defaults` gives an option in place of its own default."""
-    calls = (call for file in program.mentioning("set_defaults") for call in file.calls_of["set_defaults"])
+    calls = (
+        call for file in program.mentioning("set_defaults") for call in file.calls_of.get("set_defaults", ())
+    )
     spelled = (spread(call, program.value) for call in calls)
     given = [each.value for call in spelled for each in call.keywords if each.arg == name]
     return given[-1] if given else None
