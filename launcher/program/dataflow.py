@@ -122,8 +122,8 @@ _DEEPEST_ORIGIN = 12
 """So many names behind each other; what lies deeper is unknown."""
 
 _MOST_ORIGINS = 2000
-"""So many steps are gone for one expression, as those to its origins are many where lists hold lists of
-others; what needs more is unknown. A sound program needs some tens."""
+"""So many steps are taken to the origins of one expression: where lists hold lists of others, the ways to
+them are without number. What needs more is unknown; a sound program needs some tens."""
 
 
 class _OriginSteps:

@@ -523,19 +523,17 @@ class CollectivePaths:
         return None
 
     @cached_property
-    def _calls_of_objects(self) -> Mapping[ast.AST, list[ast.Call]]:
+    def _calls_of_objects(self) -> Mapping[ast.AST | None, list[ast.Call]]:
         """Where objects of the program's classes are called, by the method that then runs."""
-        methods: dict[ast.ClassDef, ast.AST | None] = {}
-        found: dict[ast.AST, list[ast.Call]] = {}
+        of_classes: dict[ast.ClassDef, list[ast.Call]] = {}
         for call in self.program.evaluation.callers.calls_of_what_is_kept:
             named = isinstance(call.func, ast.Name | ast.Attribute)
             made = self.program.value(call.func) if named else None
-            if not isinstance(made, Made):
-                continue
-            if made.definition not in methods:
-                methods[made.definition] = self._runs_when_called(made.definition)
-            if (method := methods[made.definition]) is not None:
-                found.setdefault(method, []).append(call)
+            if isinstance(made, Made):
+                of_classes.setdefault(made.definition, []).append(call)
+        found: dict[ast.AST | None, list[ast.Call]] = {}
+        for definition, calls in of_classes.items():
+            found.setdefault(self._runs_when_called(definition), []).extend(calls)
         return found
 
     def _handed_on(self, name: str) -> Iterator[ast.Call]:

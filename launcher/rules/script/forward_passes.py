@@ -159,7 +159,10 @@ def _classes_within(
 
 
 def _calls_of_model(program: Program, wrapper: ast.Call) -> list[ast.Call]:
-    """The calls of a model that a wrapper made, from which gradients are made."""
+    """The calls of a model that a wrapper made, from which gradients are made.
+
+    What surely is no object of a library is none, and quicker told than where it comes from.
+    """
     return [
         call
         for call in program.evaluation.callers.calls_of_what_is_kept
