@@ -12,6 +12,7 @@ import ast
 import re
 from collections import deque
 from collections.abc import Callable, Collection, Iterable, Iterator
+from dataclasses import replace
 from functools import cached_property
 
 from launcher.program.bindings import branch_arms
@@ -77,8 +78,8 @@ class Reachability:
         self._coming = _reached_definitions(program)
         self._calculated = beginnings_of_calculated_names(program)
 
-    def _is_reached(self, definition: ast.AST) -> bool:
-        """Whether the entry may come to a definition: it is looked for only until it is found."""
+    def reaches_definition(self, definition: ast.AST) -> bool:
+        """Whether the entry may come to a definition, or reads a constant: looked for only until found."""
         while definition not in self._found:
             following = next(self._coming, None)
             if following is None:
@@ -133,7 +134,7 @@ class Reachability:
         if any(isinstance(each, ast.If) and is_main_guard(each.test) for each in outer):
             return False  # What a module does when it is started is not done when it is imported.
         definitions = [each for each in outer if isinstance(each, DEFINITIONS)]
-        return not definitions or self._is_reached(definitions[-1])
+        return not definitions or self.reaches_definition(definitions[-1])
 
     def is_named_nowhere(self, node: ast.AST) -> bool:
         """Whether a node stands in a class or function that the program never names, so that it never runs.
@@ -213,9 +214,50 @@ class Reachability:
         for part in file.tree.body:
             if part.lineno <= line <= (part.end_lineno or part.lineno):
                 if isinstance(part, DEFINITIONS):
-                    return self._is_reached(part)
+                    return self.reaches_definition(part)
                 return not (isinstance(part, ast.If) and is_main_guard(part.test))
         return True
+
+
+_MAKING_CONSTANTS = frozenset(
+    {"NewType", "Path", "TypeVar", "compile", "dict", "frozenset", "getLogger", "get_logger", "list"}
+    | {"namedtuple", "set", "tuple"}
+)
+"""The last names of what modules call to make their constants, which changes nothing else."""
+
+
+def without_unused_files(program: Program) -> Program:
+    """A program without the files of which it runs nothing but imports, definitions and constants.
+
+    Of a package of hundreds of models a script mostly uses one. What is wrong in the others is no finding of
+    this program; their modules can still be asked for by name.
+    """
+    reach = program.analysis(Reachability)
+    files = tuple(each for each in program.files if each is program.entry or _is_used(reach, each))
+    return program if len(files) == len(program.files) else replace(program, files=files)
+
+
+def _is_used(reach: Reachability, file: FileIndex) -> bool:
+    """Whether a definition of a file is come to, a constant read, or its import does more than to define."""
+    return any(_does_something(part, reach) for part in _import_time_parts(file))
+
+
+def _does_something(part: ast.AST, reach: Reachability) -> bool:
+    match part:
+        case ast.FunctionDef() | ast.AsyncFunctionDef() | ast.ClassDef():
+            return reach.reaches_definition(part)
+        case ast.Import() | ast.ImportFrom() | ast.Pass() | ast.Expr(value=ast.Constant()):
+            return False
+        case ast.Assign(targets=targets, value=value) if all(isinstance(each, ast.Name) for each in targets):
+            return _calls_something(value) or reach.reaches_definition(part)
+        case ast.expr():
+            return _calls_something(part)
+    return True
+
+
+def _calls_something(node: ast.AST) -> bool:
+    calls = (each for each in walk(node) if isinstance(each, ast.Call))
+    return any(last_name(each.func) not in _MAKING_CONSTANTS for each in calls)
 
 
 def runs_once(program: Program, node: ast.AST, depth: int = 6) -> bool:

@@ -25,7 +25,7 @@ from launcher.program.execution.written_trees import place_of
 from launcher.program.index import Unread, ancestors, class_of, file_of
 from launcher.program.objects.nodes import walk
 from launcher.program.program import Program
-from launcher.program.ranks.reachability import Known, Reachability, never_runs
+from launcher.program.ranks.reachability import Known, Reachability, never_runs, without_unused_files
 from launcher.rules import training_compiler
 from launcher.rules.script import (
     collectives,
@@ -200,7 +200,8 @@ def check_program(program: Program) -> Iterator[Finding]:
     reach = program.analysis(Reachability)
     is_a_test = _is_a_test(program)
     rules = SINGLE_PROCESS_RULES if reach.is_alone else RULES
-    for each in _once_a_place(each for rule in rules for each in rule(program)):
+    used = without_unused_files(program)
+    for each in _once_a_place(each for rule in rules for each in rule(used)):
         if _is_reached(reach, each):
             yield _as_information(each) if is_a_test and each.code in SEVERAL_HOSTS_CODES else each
 

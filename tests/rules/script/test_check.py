@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from launcher.failure_modes.model import Severity, Stage
+from launcher.failure_modes.model import Finding, Severity, Stage
 from launcher.failure_modes.registry import registered
 from launcher.program.execution.ranks import RankRun
 from launcher.program.program import Program, read_program
 from launcher.program.surroundings.options import is_registered_and_not_taken
+from launcher.rules.script import check
 from launcher.rules.script.acceptance import (
     Configurations,
     LintConfiguration,
@@ -211,6 +212,24 @@ def test_what_a_demo_downloads_by_itself_is_fine(program: ReadProgram) -> None:
         program(demo + "from training import start\nstart()\n", **{"training.py": fetching})
     )
     assert [each.code for each in joined if each.code == "DATA009"] == ["DATA009"]
+
+
+def test_rules_see_the_files_that_a_program_uses(
+    program: ReadProgram, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    seen: list[list[str]] = []
+
+    def look(read: Program) -> Iterator[Finding]:
+        seen.append([each.path.name for each in read.files])
+        return iter(())
+
+    monkeypatch.setattr(check, "RULES", (look,))
+    files = {"small.py": "def small():\n    pass\n", "large.py": "def large():\n    pass\n"}
+    for call in ("small()\n", "large()\n"):
+        start = "import torch.distributed as dist\ndist.init_process_group('nccl')\n"
+        imports = "from small import small\nfrom large import large\n"
+        list(check_program(program(start + imports + call, **files)))
+    assert seen == [["train.py", "small.py"], ["train.py", "large.py"]]
 
 
 def test_every_rule_is_described() -> None:
