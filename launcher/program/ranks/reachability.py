@@ -284,7 +284,8 @@ def _reached_definitions(program: Program) -> Iterator[ast.AST]:
     """What is come to where a name is read."""
     waiting = deque[_NameInFile]()
     renamed: dict[str, set[str]] = {}
-    readers = {file: _FileReads(program, file) for file in program.files}
+    own = {name.partition(".")[0] for name in program.modules}
+    readers = {file: _FileReads(file, own) for file in program.files}
     for file, reader in readers.items():
         for last, names in file.aliases.items():
             for name in names:
@@ -382,8 +383,8 @@ def _names_in(target: ast.AST) -> Iterator[str]:
 class _FileReads:
     """What the code of one file reads, by the file in which a name means something; None: in any."""
 
-    def __init__(self, program: Program, file: FileIndex) -> None:
-        own = {name.partition(".")[0] for name in program.modules}
+    def __init__(self, file: FileIndex, own: Collection[str]) -> None:
+        """`own` are the topmost names of the program's modules."""
         self.file = file
         self._imported: dict[str, str] = {}
         """What the file imports of the program, and what it is called there."""
