@@ -41,13 +41,20 @@ def reaching_definitions(
     bindings = holder.bindings[use.id]
     if len(bindings) == 1:
         return bindings
-    arms = branch_arms(use)
     if _outside_comprehensions(scope_of(use)) is not holder:
+        if value is None or not _is_bound_in_branches(holder, use.id):
+            return bindings
         known = ((each, branch_arms(each.node)) for each in bindings)
-        return [
-            each for each, its in known if not its or value is None or _is_open(each, its, value) is not None
-        ] or bindings
-    return last_that_surely_run(bindings, (use.lineno, use.col_offset), arms, value) or bindings
+        return [each for each, its in known if not its or _is_open(each, its, value) is not None] or bindings
+    place = use.lineno, use.col_offset
+    return last_that_surely_run(bindings, place, branch_arms(use), value) or bindings
+
+
+def _is_bound_in_branches(holder: Scope, name: str) -> bool:
+    """Whether a name is bound in a part of a branching statement: of what a module defines, most is not."""
+    if name not in holder.in_branches:
+        holder.in_branches[name] = any(branch_arms(each.node) for each in holder.bindings[name])
+    return holder.in_branches[name]
 
 
 def last_that_surely_run(

@@ -355,8 +355,11 @@ def parts_of(program: Program, node: ast.expr) -> Iterator[ast.AST]:
     waiting: list[ast.expr] = [node]
     seen = set[ast.AST]()
     while waiting:
-        for part in walk(waiting.pop()):
-            if part in seen or len(seen) > _MOST_PARTS:
+        whole = waiting.pop()
+        for part in () if whole in seen else walk(whole):
+            if len(seen) > _MOST_PARTS:
+                return
+            if part in seen:
                 continue
             seen.add(part)
             yield part

@@ -218,6 +218,8 @@ class Scope:
     bindings: dict[str, list[Binding]] = field(default_factory=dict)
     elsewhere: dict[str, Scope] = field(default_factory=dict)
     """The names that `global` or `nonlocal` hands to another scope."""
+    in_branches: dict[str, bool] = field(default_factory=dict)
+    """Whether a name is bound in a part of a branching statement, of the names that somebody asked for."""
 
     def holder_of(self, name: str) -> Scope | None:
         """The scope in which a name that is used here is bound, as Python looks it up; None for builtins, and

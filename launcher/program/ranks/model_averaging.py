@@ -85,7 +85,7 @@ def reductions_of_gradients(program: Program) -> list[ast.Call]:
     """Where a program surely adds up gradients between its ranks by itself: `all_reduce(p.grad)`, or what it
     calls with gradients and does so."""
     found: list[ast.Call] = []
-    for file in program.files:
+    for file in program.files if program.mentioning("grad") else ():
         for name, calls in file.calls_of.items():
             if "reduce" not in name.lower():
                 continue
@@ -138,9 +138,8 @@ def _near_gradients(program: Program, call: ast.Call) -> bool:
     )
     around = [each.iter for each in ancestors_in_function(call) if isinstance(each, ast.For)]
     places = [statement_of(call), *around] if trains or isinstance(top, ast.Module) else [top]
-    given = (part for each in all_arguments(call) for part in parts_of(program, each))
     named = {getattr(each, "attr", "") for one in places for each in walk(one)}
-    return bool(named & words) or any(getattr(each, "attr", "") == "grad" for each in given)
+    return bool(named & words) or (bool(program.mentioning("grad")) and _is_given_gradients(program, call))
 
 
 class _AveragedArguments:

@@ -31,7 +31,7 @@ from launcher.program.ranks.guards import (
     branches_left_in_both_arms,
     is_in_body,
 )
-from launcher.program.ranks.reachability import Reachability, is_answered_too_early
+from launcher.program.ranks.reachability import Reachability
 from launcher.program.ranks.truths import Guard, Truth, narrowest, negate
 from launcher.program.ranks.uniformity import Uniformity
 from launcher.program.surroundings.trainer_hooks import is_called_while_training
@@ -178,7 +178,7 @@ class Participants:
             return False
         truth = self.program.analysis(Guards).truth(test)
         if isinstance(truth, Guard):
-            if truth.kind is RankKind.GLOBAL and is_answered_too_early(self.program, test):
+            if truth.kind is RankKind.GLOBAL and _is_answered_too_early(self.program, test):
                 self.early.append(test)
                 return (truth if in_body else truth.opposite()).allows(frozenset({0}))
             if in_body:
@@ -655,3 +655,70 @@ def is_behind_lock(call: ast.Call) -> bool:
         and any(isinstance(one, ast.Call) and last_name(one.func) in _LOCKING for one in walk(each))
         for each in tries
     )
+
+
+# What asks for the rank before there is a group, and so takes each process for the first one.
+
+
+def _is_answered_too_early(program: Program, test: ast.expr, depth: int = 4) -> bool:
+    """Whether a test is of a name that was given what holds without a group, before the group is made.
+
+    `IS_MAIN = not dist.is_initialized() or dist.get_rank() == 0` at the top of a module is true everywhere.
+    """
+    if isinstance(test, ast.UnaryOp | ast.Compare):
+        inner = test.operand if isinstance(test, ast.UnaryOp) else test.left
+        return _is_answered_too_early(program, inner, depth)
+    sources = program.evaluation.sources(test) if isinstance(test, ast.Name | ast.Attribute) else []
+    made = sources[0].value if len(sources) == 1 else None
+    if made is None or not depth or program.unread:
+        return False
+    if not _is_main_without_a_group(program, made):
+        return _is_answered_too_early(program, made, depth - 1)
+    joining = [call for call, _ in joining_calls(program)]
+    return bool(joining) and all(_comes_behind(program, each, made) for each in joining)
+
+
+def _is_main_without_a_group(program: Program, made: ast.expr | None) -> bool:
+    """Whether an expression asks whether there is a group, and is 0 or true where there is none."""
+    match made:
+        case ast.BoolOp(op=ast.Or(), values=[ast.UnaryOp(op=ast.Not(), operand=asked), *_]):
+            return _asks_for_a_group(program, asked)
+        case ast.IfExp():
+            other = made.body if isinstance(made.test, ast.UnaryOp) else made.orelse
+            return _asks_for_a_group(program, made.test) and _is_of_the_first(other)
+        case ast.Compare(left=inner, ops=[ast.Eq()], comparators=[ast.Constant(value=0)]):
+            return _is_main_without_a_group(program, inner)
+        case ast.Call():
+            called = program.value(made.func)
+            node = called.node if isinstance(called, Defined) else made
+            results = [each.value for each in file_of(node).returns_of.get(node, ())]
+            plain = any(map(_is_of_the_first, results)) and _asks_for_a_group(program, node)
+            return plain or any(_is_main_without_a_group(program, each) for each in results)
+    return False
+
+
+def _is_of_the_first(value: ast.expr | None) -> bool:
+    return isinstance(value, ast.Constant) and value.value in (0, True) and value.value is not False
+
+
+def _asks_for_a_group(program: Program, within: ast.AST) -> bool:
+    calls = (each for each in walk(within) if isinstance(each, ast.Call))
+    return any(program.qualified(each.func) == "torch.distributed.is_initialized" for each in calls)
+
+
+def _comes_behind(program: Program, call: ast.Call, early: ast.expr, depth: int = 6) -> bool:
+    """Whether each run of a call comes behind that of an expression, by where they or their callers stand:
+    the modules that an entry imports run before what is behind its imports."""
+    scope, other = scope_of(call).function, scope_of(early).function
+    if scope is other and file_of(call) is file_of(early):
+        return call.lineno > early.lineno
+    if scope is None:
+        imports = [each for file in program.files for each in file.imports]
+        inner = [each for each in imports if scope_of(each.node).function is not None]
+        late = any(file_of(early).path.stem in (each.module or "").split(".") for each in inner)
+        own = [each.node.__dict__["lineno"] for each in program.entry.imports if each not in inner]
+        in_entry = other is None and file_of(call) is program.entry
+        return in_entry and not late and all(call.lineno > each for each in own)
+    function = scope.node if isinstance(scope.node, FunctionNode) and depth else None
+    sites = program.evaluation.callers.call_sites(function) if function else None
+    return bool(sites) and all(_comes_behind(program, each.call, early, depth - 1) for each in sites or ())

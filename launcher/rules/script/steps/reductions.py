@@ -19,7 +19,7 @@ from launcher.program.dataflow import (
     parts_of,
     unmoved,
 )
-from launcher.program.index import file_of, last_name, parent_of, scope_of
+from launcher.program.index import Scope, file_of, last_name, parent_of, scope_of
 from launcher.program.objects.nodes import walk
 from launcher.program.program import Program
 from launcher.program.ranks.model_averaging import reduces_by_hand
@@ -321,15 +321,30 @@ def _is_a_bare_module(program: Program, value: Value) -> bool:
 
 def _steps_beside(program: Program, optimizer: ast.Call) -> bool:
     """Whether an optimizer is stepped on all ranks in a function that steps another one, too."""
-    steps = [each for file in program.files for each in file.calls_of.get("step", ())]
-    for step in steps:
+    for step, beside in program.analysis(_steps_together):
         owner = step.func.value if isinstance(step.func, ast.Attribute) else None
-        if owner is None or program.analysis(Participants).ranks_running(step) is not True:
-            continue
-        beside = [each for each in steps if scope_of(each) is scope_of(step) and each is not step]
-        if optimizer in origins(program, owner) and any(steps_optimizer(program, each) for each in beside):
+        if (
+            owner is not None
+            and program.analysis(Participants).ranks_running(step) is True
+            and optimizer in origins(program, owner)
+            and any(steps_optimizer(program, each) for each in beside)
+        ):
             return True
     return False
+
+
+def _steps_together(program: Program) -> list[tuple[ast.Call, list[ast.Call]]]:
+    """The calls of something's `step` that stand in one function with others, and these others."""
+    of_functions: dict[Scope, list[ast.Call]] = {}
+    for file in program.files:
+        for call in file.calls_of.get("step", ()):
+            of_functions.setdefault(scope_of(call), []).append(call)
+    return [
+        (step, [each for each in steps if each is not step])
+        for steps in of_functions.values()
+        if len(steps) > 1
+        for step in steps
+    ]
 
 
 # What is trained with Accelerate, and not prepared.
