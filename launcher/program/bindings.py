@@ -30,9 +30,7 @@ Arm = tuple[ast.AST, str]
 """A branching statement and the part of it in which something stands."""
 
 
-def reaching_definitions(
-    holder: Scope, use: ast.Name, value: Callable[[ast.expr], Value] | None = None
-) -> list[Binding]:
+def reaching_definitions(holder: Scope, use: ast.Name, value: Callable[[ast.expr], Value]) -> list[Binding]:
     """The bindings of a name that may hold where it is used, by the tests around them that are known.
 
     In the scope that binds it: those before the use (and in a loop around both, behind it), of which the last
@@ -42,7 +40,7 @@ def reaching_definitions(
     if len(bindings) == 1:
         return bindings
     if _outside_comprehensions(scope_of(use)) is not holder:
-        if value is None or not _is_bound_in_branches(holder, use.id):
+        if not _is_bound_in_branches(holder, use.id):
             return bindings
         known = ((each, branch_arms(each.node)) for each in bindings)
         return [each for each, its in known if not its or _is_open(each, its, value) is not None] or bindings

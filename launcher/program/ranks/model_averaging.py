@@ -85,14 +85,14 @@ def reductions_of_gradients(program: Program) -> list[ast.Call]:
     """Where a program surely adds up gradients between its ranks by itself: `all_reduce(p.grad)`, or what it
     calls with gradients and does so."""
     found: list[ast.Call] = []
-    for file in program.files if program.mentioning("grad") else ():
+    for file in program.files:
         for name, calls in file.calls_of.items():
             if "reduce" not in name.lower():
                 continue
             for call in calls:
                 called = program.qualified(call.func) or ""
-                unused = program.analysis(Reachability).is_named_nowhere(call)
-                if called.startswith(_REDUCING) and not unused and _is_given_gradients(program, call):
+                given = called.startswith(_REDUCING) and _is_given_gradients(program, call)
+                if given and not program.analysis(Reachability).is_named_nowhere(call):
                     found.append(call)
     return found
 
@@ -101,6 +101,8 @@ _REDUCING = ("torch.distributed.", "horovod.torch.")
 
 
 def _is_given_gradients(program: Program, call: ast.Call) -> bool:
+    if not program.mentioning("grad"):
+        return False
     parts = (part for each in all_arguments(call) for part in parts_of(program, each))
     return any(isinstance(each, ast.Attribute) and each.attr == "grad" for each in parts)
 
@@ -139,7 +141,7 @@ def _near_gradients(program: Program, call: ast.Call) -> bool:
     around = [each.iter for each in ancestors_in_function(call) if isinstance(each, ast.For)]
     places = [statement_of(call), *around] if trains or isinstance(top, ast.Module) else [top]
     named = {getattr(each, "attr", "") for one in places for each in walk(one)}
-    return bool(named & words) or (bool(program.mentioning("grad")) and _is_given_gradients(program, call))
+    return bool(named & words) or _is_given_gradients(program, call)
 
 
 class _AveragedArguments:
