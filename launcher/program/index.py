@@ -19,7 +19,7 @@ from typing import TypeVar, cast
 
 from launcher.frozen import frozen, frozen_by_identity
 from launcher.program.objects.file_text import FileText
-from launcher.program.objects.nodes import FIELDS, fields_of, walk
+from launcher.program.objects.nodes import FIELDS, fields_of, nodes_by_kind, walk
 from launcher.program.objects.unpacking import unpacked_parts
 
 Node = TypeVar("Node", bound=ast.AST)
@@ -40,7 +40,6 @@ class FileIndex(FileText):
         self.calls: list[ast.Call] = []
         self.functions: list[ast.FunctionDef | ast.AsyncFunctionDef] = []
         self.classes: list[ast.ClassDef] = []
-        self.statements: dict[type[ast.stmt], list[ast.stmt]] = {}
         self.imports: list[Binding] = []
         self.stars: list[str] = []
         """The modules of `from ... import *`."""
@@ -62,7 +61,7 @@ class FileIndex(FileText):
         """The field of its branching statement in which something stands."""
         self.calls_within: dict[ast.AST, list[ast.Call]] = {}
         """The calls in a block (in `divergence`)."""
-        _IndexWalk(self).run()
+        self._nodes_by_kind = _IndexWalk(self).run()
 
     @cached_property
     def calls_of(self) -> dict[str, list[ast.Call]]:
@@ -84,14 +83,23 @@ class FileIndex(FileText):
 
     @cached_property
     def _nodes_by_kind(self) -> dict[type[ast.AST], list[ast.AST]]:
-        found: dict[type[ast.AST], list[ast.AST]] = {}
-        for node in walk(self.tree):
-            found.setdefault(node.__class__, []).append(node)
-        return found
+        return nodes_by_kind(self.tree)
 
     def nodes(self, kind: type[Node]) -> list[Node]:
-        """All nodes of a kind but operators and contexts, level by level: the file is gone through once."""
+        """All nodes of a kind but operators and contexts, in the order of the source."""
         return cast("list[Node]", self._nodes_by_kind.get(kind, []))
+
+    def calls_giving(self, name: str) -> list[ast.Call]:
+        """The calls that give a parameter by its name, and those that may by a table, `**options`."""
+        return [*self._calls_by_keyword.get(name, ()), *self._calls_by_keyword.get(None, ())]
+
+    @cached_property
+    def _calls_by_keyword(self) -> dict[str | None, list[ast.Call]]:
+        found: dict[str | None, list[ast.Call]] = {}
+        for call in self.calls:
+            for name in {each.arg for each in call.keywords}:
+                found.setdefault(name, []).append(call)
+        return found
 
     def texts(self) -> Iterator[tuple[ast.Constant, str]]:
         """The literal texts of the file."""
@@ -101,7 +109,7 @@ class FileIndex(FileText):
 
     def forget_what_is_called(self) -> None:
         """Find out anew what is called and mentioned, as some calls are other ones now, or are none."""
-        for name in ("calls_of", "calls_in_scope", "mentioned", "_nodes_by_kind"):
+        for name in ("calls_of", "calls_in_scope", "mentioned", "_nodes_by_kind", "_calls_by_keyword"):
             self.__dict__.pop(name, None)
 
     @cached_property
@@ -122,7 +130,7 @@ class FileIndex(FileText):
     def aliases(self) -> dict[str, list[str]]:
         """The names that imports and assignments give to what has a last name: `gather = dist.gather`."""
         found = {last: [*names] for last, names in self.imported_as.items()}
-        for statement in self.statements.get(ast.Assign, []):
+        for statement in self.nodes(ast.Assign):
             if isinstance(statement, ast.Assign):
                 last = last_name(statement.value)
                 for name in map(last_name, statement.targets):
@@ -137,7 +145,7 @@ class FileIndex(FileText):
     def returns_of(self) -> dict[ast.AST, list[ast.Return]]:
         """The `return` statements by their function."""
         found: dict[ast.AST, list[ast.Return]] = {}
-        for statement in self.statements.get(ast.Return, []):
+        for statement in self.nodes(ast.Return):
             if isinstance(statement, ast.Return):
                 found.setdefault(scope_of(statement).node, []).append(statement)
         return found
@@ -145,14 +153,14 @@ class FileIndex(FileText):
     @cached_property
     def leaving_statements(self) -> set[ast.AST]:
         """The statements by which a loop, a function or the run may be left, and those around them."""
-        leaving = [each for kind in _LEAVING for each in self.statements.get(kind, ())]
+        leaving = [each for kind in _LEAVING for each in self.nodes(kind)]
         return with_enclosing_statements(leaving) | self.ending_statements
 
     @cached_property
     def ending_statements(self) -> set[ast.AST]:
         """The statements that raise or end the process, and those around them."""
         calls = (call for name in (*EXIT_NAMES, "kill") for call in self.calls_of.get(name, ()))
-        return with_enclosing_statements([*self.statements.get(ast.Raise, ()), *map(statement_of, calls)])
+        return with_enclosing_statements([*self.nodes(ast.Raise), *map(statement_of, calls)])
 
 
 FunctionNode = ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda
@@ -397,23 +405,6 @@ def is_attribute_of_self(attribute: ast.Attribute, method: FunctionNode) -> bool
     return isinstance(attribute.value, ast.Name) and [attribute.value.id] == own
 
 
-def is_set_later(store: ast.AST, use: ast.Attribute) -> bool:
-    """Whether an attribute is set behind its use: `set_device(args.gpu); args.gpu = get_rank()`.
-
-    In the function that makes the variable whose attribute it is, with no loop around both.
-    """
-    scope = scope_of(use)
-    if scope_of(store) is not scope or not isinstance(use.value, ast.Name) or not hasattr(use, "lineno"):
-        return False  # What `getattr` reads has no place of its own.
-    if {each.kind for each in scope.bindings.get(use.value.id, ())} != {BindingKind.ASSIGNED}:
-        return False
-    end = (use.end_lineno or use.lineno, use.end_col_offset or 0)
-    if (getattr(store, "lineno", 0), getattr(store, "col_offset", 0)) <= end:
-        return False
-    loops = {each for each in ancestors(use) if isinstance(each, ast.For | ast.AsyncFor | ast.While)}
-    return loops.isdisjoint(ancestors(store))
-
-
 def is_static(function: FunctionNode) -> bool:
     """Whether a function in a class gets no object."""
     return _decorated_as(function, "staticmethod")
@@ -468,15 +459,19 @@ class _IndexWalk:
             ast.YieldFrom: self.yields,
         }
 
-    def run(self) -> None:
-        stack, handlers, statements = self.stack, self.handlers, self.index.statements
+    def run(self) -> dict[type[ast.AST], list[ast.AST]]:
+        """Fill the index; the nodes that were come by, by their kinds."""
+        stack, handlers = self.stack, self.handlers
+        nodes: dict[type[ast.AST], list[ast.AST]] = {}
         while stack:
             node, parent, scope = stack.pop()
             attributes = node.__dict__
             attributes[PARENT], attributes[SCOPE] = parent, scope
             kind = node.__class__
-            if isinstance(node, ast.stmt):
-                statements.setdefault(node.__class__, []).append(node)
+            if kind in nodes:
+                nodes[kind].append(node)
+            else:
+                nodes[kind] = [node]
             handler = handlers.get(kind)
             # What opens a scope pushes its own children.
             if handler is not None and handler(node, scope):
@@ -485,6 +480,7 @@ class _IndexWalk:
                 scope = self.index.scopes[node] = Scope(self.index, node, scope)
             if fields := FIELDS[kind] if kind in FIELDS else fields_of(kind):
                 self.push(node, fields, scope)
+        return nodes
 
     def push(self, node: ast.AST, fields: tuple[str, ...], scope: Scope) -> None:
         """Put the children of these fields on the stack, so that they come in source order."""
@@ -726,7 +722,7 @@ class ProgramFiles:
         for call in (each for name in names for file in self.files for each in file.calls_of.get(name, ())):
             if isinstance(call.func, ast.Attribute):
                 found[holder_name(call.func.value)] += call.args[:1] if call.func.attr == "append" else [None]
-        assigned = (each for file in self.files for each in file.statements.get(ast.Assign, ()))
+        assigned = (each for file in self.files for each in file.nodes(ast.Assign))
         targets = (each for one in assigned if isinstance(one, ast.Assign) for each in one.targets)
         found.update((last_name(each.value), [None]) for each in targets if isinstance(each, ast.Subscript))
         return found

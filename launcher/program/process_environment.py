@@ -148,7 +148,7 @@ class _EnvironmentChanges:
     def of_file(self, file: FileIndex) -> Iterator[ChangedVariable]:
         """By assignment to an item, and by `|=`."""
         for kind in (ast.Assign, ast.AugAssign):
-            for statement in file.statements.get(kind, ()):
+            for statement in file.nodes(kind):
                 for target in getattr(statement, "targets", None) or [statement.__dict__["target"]]:
                     value = statement.__dict__["value"]
                     if isinstance(target, ast.Subscript) and self._is_environ(target.value):
@@ -187,7 +187,7 @@ class _EnvironmentChanges:
         if not isinstance(given, ast.Name):
             return
         file, scope = file_of(start), scope_of(start)
-        for statement in (*file.statements.get(ast.Assign, ()), *file.statements.get(ast.AugAssign, ())):
+        for statement in (*file.nodes(ast.Assign), *file.nodes(ast.AugAssign)):
             target = (getattr(statement, "targets", None) or [statement.__dict__["target"]])[0]
             held = target.value if isinstance(target, ast.Subscript) else target
             if scope_of(statement) is not scope or last_name(held) != given.id:

@@ -34,7 +34,7 @@ def no_group_left(program: Program) -> Iterator[Finding]:
 def environment_holds_text(program: Program) -> Iterator[Finding]:
     """Each number that is put into a subscript: with a fix, which is right for small numbers alone."""
     for file in program.files:
-        for statement in file.statements.get(ast.Assign, ()):
+        for statement in file.nodes(ast.Assign):
             if not isinstance(statement, ast.Assign) or not isinstance(statement.targets[0], ast.Subscript):
                 continue
             value = statement.value

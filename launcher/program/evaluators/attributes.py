@@ -11,8 +11,9 @@ from launcher.program.evaluators.members import ClassMembers
 from launcher.program.evaluators.whole import WholeEvaluation
 from launcher.program.index import (
     Binding,
+    BindingKind,
+    ancestors,
     dotted_name,
-    is_set_later,
     last_name,
     parameters_of,
     scope_of,
@@ -141,7 +142,7 @@ class AttributeEvaluator(ClassMembers):
                 if binding.name.split(".")[-2] == last
                 or (made and self.evaluation.value(getattr(binding.node, "value", node)) == made)
             ]
-        yield from (each for each in found if not is_set_later(each.node, node))
+        yield from (each for each in found if not _is_set_later(each.node, node))
 
     def _optional(self, node: ast.Attribute) -> Value:
         """What an option of the script's own parser is by its launcher or its default, `args.local_rank`."""
@@ -149,3 +150,20 @@ class AttributeEvaluator(ClassMembers):
         if found is UNKNOWN and dotted_name(node) in self.evaluation.callers.declared_ranks:
             return RankValue(RankKind.GLOBAL, "rank of init_process_group")
         return found
+
+
+def _is_set_later(store: ast.AST, use: ast.Attribute) -> bool:
+    """Whether an attribute is set behind its use: `set_device(args.gpu); args.gpu = get_rank()`.
+
+    In the function that makes the variable whose attribute it is, with no loop around both.
+    """
+    scope = scope_of(use)
+    if scope_of(store) is not scope or not isinstance(use.value, ast.Name) or not hasattr(use, "lineno"):
+        return False  # What `getattr` reads has no place of its own.
+    if {each.kind for each in scope.bindings.get(use.value.id, ())} != {BindingKind.ASSIGNED}:
+        return False
+    end = (use.end_lineno or use.lineno, use.end_col_offset or 0)
+    if (getattr(store, "lineno", 0), getattr(store, "col_offset", 0)) <= end:
+        return False
+    loops = {each for each in ancestors(use) if isinstance(each, ast.For | ast.AsyncFor | ast.While)}
+    return loops.isdisjoint(ancestors(store))

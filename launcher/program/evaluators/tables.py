@@ -135,9 +135,7 @@ class TableEvaluator:
     @cached_property
     def _unions(self) -> list[ast.AugAssign]:
         """Where `|=` adds to a table, or to something else."""
-        statements = (
-            each for file in self.evaluation.files.files for each in file.statements.get(ast.AugAssign, ())
-        )
+        statements = (each for file in self.evaluation.files.files for each in file.nodes(ast.AugAssign))
         return [
             each for each in statements if isinstance(each, ast.AugAssign) and isinstance(each.op, ast.BitOr)
         ]

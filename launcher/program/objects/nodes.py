@@ -46,6 +46,17 @@ def children_of(node: ast.AST) -> list[ast.AST]:
     return found
 
 
+def nodes_by_kind(tree: ast.AST) -> dict[type[ast.AST], list[ast.AST]]:
+    """What is in a tree but operators and contexts, by kinds, each in the order of the source."""
+    found: dict[type[ast.AST], list[ast.AST]] = {}
+    pending = [tree]
+    while pending:
+        node = pending.pop()
+        found.setdefault(node.__class__, []).append(node)
+        pending += reversed(children_of(node))
+    return found
+
+
 def catches(node: ast.AST) -> bool:
     """Whether a program goes on after what fails in a `try`, as one of its handlers does not raise again."""
     handlers = node.handlers if isinstance(node, ast.Try | ast.TryStar) else []

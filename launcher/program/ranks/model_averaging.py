@@ -133,15 +133,19 @@ def _near_gradients(program: Program, call: ast.Call) -> bool:
     for top in ancestors(call):
         if isinstance(top, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda):
             break
-    words = {"grad", "parameters", "named_parameters", "state_dict", "param_groups", "data"}
-    calls = [] if isinstance(top, ast.Module) else calls_in(top)
-    trains = any(
-        last_name(run.func) == "backward" for each in calls for run in calls_surely_run(program, each)
-    )
     around = [each.iter for each in ancestors_in_function(call) if isinstance(each, ast.For)]
-    places = [statement_of(call), *around] if trains or isinstance(top, ast.Module) else [top]
-    named = {getattr(each, "attr", "") for one in places for each in walk(one)}
-    return bool(named & words) or _is_given_gradients(program, call)
+    places: list[ast.AST] = [statement_of(call), *around]
+    speaks = any(map(_speaks_of_gradients, places))
+    if not speaks and not isinstance(top, ast.Module) and _speaks_of_gradients(top):
+        # In a function that trains they are spoken of in any case.
+        begun = (run for each in calls_in(top) for run in calls_surely_run(program, each))
+        speaks = not any(last_name(each.func) == "backward" for each in begun)
+    return speaks or _is_given_gradients(program, call)
+
+
+def _speaks_of_gradients(place: ast.AST) -> bool:
+    words = {"grad", "parameters", "named_parameters", "state_dict", "param_groups", "data"}
+    return any(isinstance(each, ast.Attribute) and each.attr in words for each in walk(place))
 
 
 class _AveragedArguments:

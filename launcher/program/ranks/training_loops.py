@@ -110,17 +110,12 @@ def runs_wrapped_model(program: Program, block: ast.AST) -> bool:
         return False
     if any(program.qualified(each.func) in LIBRARY_TABLES["backward_calls"] for each in calls):
         return True
-    making = [
-        each
+    return any(is_forward(program, each) for each in calls) or any(
+        any(_is_wrapped(program, given) for given in all_arguments(each)) or _comes_to_forward(program, each)
         for call in calls
         if last_name(call.func) == "backward"
         for each in parts_of(program, call.func)
         if isinstance(each, ast.Call) and each in calls
-    ]
-    return (
-        any(is_forward(program, each) for each in calls)
-        or any(_is_wrapped(program, given) for each in making for given in all_arguments(each))
-        or any(_comes_to_forward(program, each) for each in making)
     )
 
 
@@ -305,9 +300,7 @@ class LoopReach:
         """The loops of what the entry may come to."""
         reaches = self.program.analysis(Reachability).reaches
         kinds = (ast.For, ast.AsyncFor, ast.While)
-        found = (
-            each for file in self.program.files for kind in kinds for each in file.statements.get(kind, ())
-        )
+        found = (each for file in self.program.files for kind in kinds for each in file.nodes(kind))
         return [each for each in found if isinstance(each, Loop) and reaches(each)]
 
     @cached_property
@@ -580,7 +573,7 @@ def _may_be_changed(program: Program, table: ast.expr) -> bool:
         calls = (each.func for name in _CHANGING for each in file.calls_of.get(name, ()))
         changed = {last_name(each.value) for each in calls if isinstance(each, ast.Attribute)}
         changed |= {each.name for bindings in file.set_items.values() for each in bindings}
-        changed |= {last_name(each.__dict__["target"]) for each in file.statements.get(ast.AugAssign, ())}
+        changed |= {last_name(each.__dict__["target"]) for each in file.nodes(ast.AugAssign)}
         if not names.isdisjoint(changed - {None}):
             return True
     return False

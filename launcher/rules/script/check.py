@@ -316,7 +316,7 @@ def _is_kept_from(runs: RankRuns, finding: Finding) -> bool:
     file = next((each for each in runs.program.files if str(each.path) == place.file), None)
     if file is None or not runs.runs:
         return False
-    leaving = (each for kind in _LEAVING for each in file.statements.get(kind, ()))
+    leaving = (each for kind in _LEAVING for each in file.nodes(kind))
     about = next((each for each in (*file.calls, *leaving) if _location(each) == place), None)
     if about is None:
         return False

@@ -173,7 +173,7 @@ def _may_be_answered(program: Program, parted: Divergence) -> bool:
     scope = scope_of(parted.guard.test)
     arms = [
         arm
-        for branch in file_of(parted.guard.test).statements.get(ast.If, ())
+        for branch in file_of(parted.guard.test).nodes(ast.If)
         if isinstance(branch, ast.If)
         and scope_of(branch) is scope
         and isinstance(program.analysis(Guards).truth(branch.test), Guard)
@@ -275,7 +275,7 @@ def _in_handlers(program: Program) -> Iterator[_Handled]:
     """The collectives that surely run in a handler."""
     for file in program.files:
         for kind in (ast.Try, ast.TryStar):
-            for statement in file.statements.get(kind, []):
+            for statement in file.nodes(kind):
                 assert isinstance(statement, ast.Try | ast.TryStar)
                 inside = [*statement.body, *statement.orelse, *_blocks_around_yield(program, statement)]
                 waited = collectives_run_by(program, inside)
@@ -365,7 +365,7 @@ def _blocks_of_context(program: Program, made_by: ast.AST) -> list[ast.stmt]:
     """The blocks of the `with` statements that enter what a function of the program, or a class, makes."""
     found: list[ast.stmt] = []
     for file in program.files:
-        for statement in file.statements.get(ast.With, ()):
+        for statement in file.nodes(ast.With):
             assert isinstance(statement, ast.With)
             for item in statement.items:
                 called = item.context_expr.func if isinstance(item.context_expr, ast.Call) else None

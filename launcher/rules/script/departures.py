@@ -343,7 +343,7 @@ def ranks_stop_together(program: Program) -> Iterator[Finding]:
     if not loaders.samplers:
         return
     for file in program.files:
-        for loop in (each for kind in (ast.For, ast.While) for each in file.statements.get(kind, ())):
+        for loop in (each for kind in (ast.For, ast.While) for each in file.nodes(kind)):
             assert isinstance(loop, Loop)
             if isinstance(loop, ast.For):
                 yield from _exits_in_evaluation(loaders, loop)
@@ -536,7 +536,7 @@ def _loop_over_a_share(
         if not isinstance(function, ast.FunctionDef) or _agrees(program, function):
             continue
         given = [_element(each.value, item) for each in file_of(function).returns_of.get(function, ())]
-        for each in file_of(function).statements.get(ast.For, ()):
+        for each in file_of(function).nodes(ast.For):
             if (
                 scope_of(each).node is function
                 and isinstance(each, ast.For)
@@ -592,7 +592,7 @@ def collectives_wait_for_no_clock(program: Program) -> Iterator[Finding]:
     if not any(True for _ in joining_calls(program)) or not any(True for _ in program.calls(*_CLOCKS)):
         return
     for file in program.files:
-        for node in file.statements.get(ast.If, ()):
+        for node in file.nodes(ast.If):
             assert isinstance(node, ast.If)
             if isinstance(node.body[-1], ast.Break | ast.Return | ast.Continue):
                 continue

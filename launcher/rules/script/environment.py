@@ -286,7 +286,8 @@ def caches_are_each_hosts_own(program: Program) -> Iterator[Finding]:
     yield from _caches_of_the_job(program, shared)
     builds = [(call, argument_of(call, "build_directory")) for call, _ in program.calls(*_EXTENSIONS)]
     caches = [(call, argument_of(call, "d", 0)) for call, _ in program.calls("torch.hub.set_dir")]
-    caches += [(call, argument_of(call, "cache_dir")) for file in program.files for call in file.calls]
+    caching = (call for file in program.files for call in file.calls_giving("cache_dir"))
+    caches += [(call, argument_of(call, "cache_dir")) for call in caching]
     places = [*((*each, None) for each in builds), *((*each, Severity.INFO) for each in caches)]
     for call, given, severity in places:
         place = None if given is None else text_by_default(program, given)
@@ -383,11 +384,11 @@ def _tables_put_into_environment(program: Program) -> Iterator[tuple[ast.AST, as
         for given in (*call.args, *(each.value for each in call.keywords if each.arg is None)):
             yield call, _table_behind(program, given)
     for file in program.mentioning("environ"):
-        for each in file.statements.get(ast.AugAssign, ()):
+        for each in file.nodes(ast.AugAssign):
             target = each.__dict__["target"]
             if isinstance(target, ast.Attribute) and ast.unparse(target) == "os.environ":
                 yield each, _table_behind(program, each.__dict__["value"])
-        for loop in file.statements.get(ast.For, ()):
+        for loop in file.nodes(ast.For):
             stores = [each for each in walk(loop) if isinstance(each, ast.Subscript | ast.Call)]
             names = {getattr(each, "id", "") for each in getattr(loop.__dict__["target"], "elts", ())}
             if any(_sets_by_name(program, each, names) for each in stores):

@@ -349,7 +349,7 @@ def ranks_make_a_group(subject: ScriptSubject) -> Iterator[Finding]:
         message = f"{started}, and in none of them this is come to, which would make a group: {alone}"
         severity = Severity.WARNING if unknown else None
         related = [related_at(each, "not handed over") for each in run.options_leaving_out(groups[0])]
-        tests = (each for each in file_of(groups[0]).statements.get(ast.If, ()))
+        tests = (each for each in file_of(groups[0]).nodes(ast.If))
         beside = (each.__dict__["test"] for each in tests if scope_of(each) is scope_of(groups[0]))
         false = [each for each in beside if each.lineno < groups[0].lineno and run.truth(each) is False]
         related += [related_at(each, "not so in this job") for each in false[-3:]]
@@ -532,7 +532,7 @@ def exhausted_memory_ends_the_process(program: Program) -> Iterator[Finding]:
     process, with a smaller batch for all ranks. Source: torch's notes on DDP.
     """
     for file in program.files:
-        for statement in (*file.statements.get(ast.Try, ()), *file.statements.get(ast.TryStar, ())):
+        for statement in (*file.nodes(ast.Try), *file.nodes(ast.TryStar)):
             assert isinstance(statement, ast.Try | ast.TryStar)
             going_on = [each for each in statement.handlers if _goes_on(program, each)]
             if not going_on:

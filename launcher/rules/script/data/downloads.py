@@ -192,7 +192,7 @@ def fetches(program: Program) -> Iterator[tuple[ast.Call, str]]:
     yield from ((call, ast.unparse(call.func)) for call in _processed_datasets(program))
     yield from _told_to_download(program)
     for file in program.files:
-        for call in file.calls:
+        for call in file.calls_giving("download"):
             download = given_argument(program, call, "download")
             absent = isinstance(download, ast.UnaryOp) and program.qualified(download.operand) in EXISTENCE
             if download is not None and (absent or default_constant(program, download) == Constant(True)):
@@ -226,7 +226,7 @@ def _told_to_download(program: Program) -> Iterator[tuple[ast.Call, str]]:
     """Where a class of the program is told to download, `Reviews(root, download=True)`, and does so by a
     method of its own, in which nothing waits or asks for a rank."""
     for file in program.files:
-        for call in file.calls:
+        for call in file.calls_giving("download"):
             told = argument_of(call, "download")
             if told is None or default_constant(program, told) != Constant(True):
                 continue
@@ -713,7 +713,7 @@ class _Paths:
             and not isinstance(self.program.analysis(Guards).truth(branch.test), bool)
             and not self._is_alike(branch.test)
             and self._may_part(branch, names)
-            for branch in file.statements.get(ast.If, ())
+            for branch in file.nodes(ast.If)
         )
 
     def _may_part(self, branch: ast.If, names: Collection[str | None]) -> bool:

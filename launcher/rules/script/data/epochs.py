@@ -333,7 +333,7 @@ def _begun_by_libraries(loaders: Loaders) -> Iterator[tuple[ast.Call, _Repeated]
     if not makers:
         return
     for file in program.files:
-        for loop in file.statements.get(ast.For, ()):
+        for loop in file.nodes(ast.For):
             made = program.value(loaders.unwrapped(loop.iter)) if isinstance(loop, ast.For) else None
             if not isinstance(made, Instance) or made.call not in makers or made.item != _ITEM[made.name]:
                 continue

@@ -593,7 +593,7 @@ def loops_over_something(
 ) -> Iterator[tuple[ast.For | ast.While | ast.comprehension, ast.expr, Sequence[ast.AST]]]:
     """The loops of a file, over what they go, and what they do with each element: also comprehensions, and
     loops that take the next element themselves: `for _ in range(n): x = next(batches)`."""
-    for loop in file.statements.get(ast.For, ()):
+    for loop in file.nodes(ast.For):
         assert isinstance(loop, ast.For)
         yield loop, loop.iter, loop.body
     for scope in file.scopes:

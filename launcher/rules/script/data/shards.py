@@ -109,7 +109,7 @@ def _cuts_behind_loops(loaders: Loaders) -> Iterator[_Cut]:
     if not loaders.is_one_model:
         return
     for file in program.files:
-        for loop in file.statements.get(ast.For, ()):
+        for loop in file.nodes(ast.For):
             if (
                 isinstance(loop, ast.For)
                 and loaders.trains(loop.body)

@@ -288,7 +288,7 @@ def assertions_hold_for_the_jobs_ranks(subject: ScriptSubject) -> Iterator[Findi
     """
     program, run, unsized = subject.program, SizedRun(subject), JobRun(subject)
     kinds = (ast.Assert, ast.If)
-    for node in (each for file in program.files for kind in kinds for each in file.statements.get(kind, ())):
+    for node in (each for file in program.files for kind in kinds for each in file.nodes(kind)):
         assert isinstance(node, ast.Assert | ast.If)
         ends = isinstance(node, ast.If)
         if isinstance(node, ast.If) and not ends_with_an_error(node.body[-1:]):

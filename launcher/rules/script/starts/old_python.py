@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from launcher.failure_modes import training_script
 from launcher.failure_modes.model import Finding, Severity, Stage
 from launcher.failure_modes.registry import finds
+from launcher.program.dataflow import argument_of
 from launcher.program.program import OLD_ASYNC, Program
 from launcher.rules.script.findings import finding_at
 
@@ -28,7 +29,7 @@ def words_are_those_of_python(program: Program) -> Iterator[Finding]:
     Source: "What's New In Python 3.7"; the release notes of torch 0.4.1, which renamed it.
     """
     for file in program.files:
-        calls = [each for each in file.calls if any(one.arg == OLD_ASYNC for one in each.keywords)]
+        calls = [each for each in file.calls_giving(OLD_ASYNC) if argument_of(each, OLD_ASYNC)]
         if calls:
             yield finding_at(
                 training_script.SCRIPT_RAISED,
