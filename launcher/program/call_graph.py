@@ -430,7 +430,7 @@ class CallGraph:
     def _entries_of_objects(self, method: FunctionNode) -> Iterator[CallSite]:
         """Where `with` enters an object of a method's class."""
         opened = (each for file in self.files.files for each in file.nodes(ast.With))
-        for manager in (each.context_expr for one in opened for each in one.__dict__["items"]):
+        for manager in (each.context_expr for one in opened for each in one.items):
             if self._is_object(manager, method):
                 entry = like(manager, ast.Attribute(manager, "__enter__", ast.Load()))
                 yield CallSite(like(manager, ast.Call(entry, [], [])), {})

@@ -83,6 +83,7 @@ class FileIndex(FileText):
 
     @cached_property
     def _nodes_by_kind(self) -> dict[type[ast.AST], list[ast.AST]]:
+        """Set by the one walk; gone through again where some calls are other ones since."""
         return nodes_by_kind(self.tree)
 
     def nodes(self, kind: type[Node]) -> list[Node]:
@@ -90,8 +91,9 @@ class FileIndex(FileText):
         return cast("list[Node]", self._nodes_by_kind.get(kind, []))
 
     def calls_giving(self, name: str) -> list[ast.Call]:
-        """The calls that give a parameter by its name, and those that may by a table, `**options`."""
-        return [*self._calls_by_keyword.get(name, ()), *self._calls_by_keyword.get(None, ())]
+        """The calls that give a parameter by its name, or may by a table, `**options`; each once."""
+        named, unpacking = (self._calls_by_keyword.get(each, ()) for each in (name, None))
+        return [*dict.fromkeys((*named, *unpacking))]
 
     @cached_property
     def _calls_by_keyword(self) -> dict[str | None, list[ast.Call]]:
@@ -131,11 +133,10 @@ class FileIndex(FileText):
         """The names that imports and assignments give to what has a last name: `gather = dist.gather`."""
         found = {last: [*names] for last, names in self.imported_as.items()}
         for statement in self.nodes(ast.Assign):
-            if isinstance(statement, ast.Assign):
-                last = last_name(statement.value)
-                for name in map(last_name, statement.targets):
-                    if last and name and name != last:
-                        found.setdefault(last, []).append(name)
+            last = last_name(statement.value)
+            for name in map(last_name, statement.targets):
+                if last and name and name != last:
+                    found.setdefault(last, []).append(name)
         for definition in self.classes:  # Which may be as good as what it is derived from.
             for last in filter(None, map(last_name, definition.bases)):
                 found.setdefault(last, []).append(definition.name)
@@ -146,8 +147,7 @@ class FileIndex(FileText):
         """The `return` statements by their function."""
         found: dict[ast.AST, list[ast.Return]] = {}
         for statement in self.nodes(ast.Return):
-            if isinstance(statement, ast.Return):
-                found.setdefault(scope_of(statement).node, []).append(statement)
+            found.setdefault(scope_of(statement).node, []).append(statement)
         return found
 
     @cached_property
@@ -723,7 +723,7 @@ class ProgramFiles:
             if isinstance(call.func, ast.Attribute):
                 found[holder_name(call.func.value)] += call.args[:1] if call.func.attr == "append" else [None]
         assigned = (each for file in self.files for each in file.nodes(ast.Assign))
-        targets = (each for one in assigned if isinstance(one, ast.Assign) for each in one.targets)
+        targets = (each for one in assigned for each in one.targets)
         found.update((last_name(each.value), [None]) for each in targets if isinstance(each, ast.Subscript))
         return found
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 from pathlib import Path
 
 import pytest
@@ -127,3 +128,19 @@ def test_a_name_is_followed_through_modules_that_import_each_other_with_a_star(p
 def test_an_expression_is_shown_in_one_line_as_it_is_written(text: str, written: str) -> None:
     file = index(text)
     assert file.source(file.calls_of["look"][0]) == written
+
+
+def test_calls_are_found_by_the_parameter_that_they_give() -> None:
+    file = index("a(x, download=True)\nb(download)\nc(**options)\nd(root=x, download=y, **options)\n")
+    first, _, third, fourth = file.calls
+    assert file.calls_giving("download") == [first, fourth, third]
+    assert file.calls_giving("root") == [fourth, third]
+
+
+def test_nodes_of_a_kind_come_in_the_order_of_the_source_also_when_calls_were_written_anew() -> None:
+    file = index("if a:\n    f(1)\n    if b:\n        f(2)\nf(3)\nif c:\n    pass\n")
+    walked = [each.lineno for each in file.nodes(ast.If)]
+    assert walked == [1, 3, 6]
+    file.forget_what_is_called()
+    assert [each.lineno for each in file.nodes(ast.If)] == walked
+    assert [each.value for each in file.nodes(ast.Constant)] == [1, 2, 3]

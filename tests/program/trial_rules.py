@@ -35,7 +35,7 @@ def environment_holds_text(program: Program) -> Iterator[Finding]:
     """Each number that is put into a subscript: with a fix, which is right for small numbers alone."""
     for file in program.files:
         for statement in file.nodes(ast.Assign):
-            if not isinstance(statement, ast.Assign) or not isinstance(statement.targets[0], ast.Subscript):
+            if not isinstance(statement.targets[0], ast.Subscript):
                 continue
             value = statement.value
             if isinstance(value, ast.Constant) and isinstance(value.value, int):

@@ -136,9 +136,7 @@ class TableEvaluator:
     def _unions(self) -> list[ast.AugAssign]:
         """Where `|=` adds to a table, or to something else."""
         statements = (each for file in self.evaluation.files.files for each in file.nodes(ast.AugAssign))
-        return [
-            each for each in statements if isinstance(each, ast.AugAssign) and isinstance(each.op, ast.BitOr)
-        ]
+        return [each for each in statements if isinstance(each.op, ast.BitOr)]
 
     def _replacing(
         self, stores: Sequence[Binding], owner: ast.expr, whole: Sequence[Value]

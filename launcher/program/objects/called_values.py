@@ -16,7 +16,7 @@ def calls_of_values(files: ProgramFiles) -> list[ast.Call]:
     calls = [call for file in files.files for call in file.calls]
     held = {each.arg for call in calls for each in call.keywords if each.arg is not None}
     for file in files.files:
-        fields = (last_name(each.__dict__["target"]) for each in file.nodes(ast.AnnAssign))
+        fields = (last_name(each.target) for each in file.nodes(ast.AnnAssign))
         held.update(file.set_attributes, file.set_items, filter(None, fields))
         for scope in file.scopes.values():
             if isinstance(scope.node, ast.Module | ast.ClassDef):

@@ -127,6 +127,10 @@ def reduces_by_hand(program: Program) -> bool:
     )
 
 
+_OF_GRADIENTS = frozenset({"grad", "parameters", "named_parameters", "state_dict", "param_groups", "data"})
+"""Attributes by which code speaks of gradients, parameters or states."""
+
+
 def _near_gradients(program: Program, call: ast.Call) -> bool:
     """Whether the function of a collective also speaks of gradients, parameters or states."""
     top: ast.AST = call
@@ -144,8 +148,7 @@ def _near_gradients(program: Program, call: ast.Call) -> bool:
 
 
 def _speaks_of_gradients(place: ast.AST) -> bool:
-    words = {"grad", "parameters", "named_parameters", "state_dict", "param_groups", "data"}
-    return any(isinstance(each, ast.Attribute) and each.attr in words for each in walk(place))
+    return any(isinstance(each, ast.Attribute) and each.attr in _OF_GRADIENTS for each in walk(place))
 
 
 class _AveragedArguments:

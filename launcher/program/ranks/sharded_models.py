@@ -129,10 +129,12 @@ class ShardedModels:
             strategy = argument_of(made.call, "sharding_strategy")
             is_whole = strategy is not None and keeps_whole_model(self.program, strategy)
             return not is_whole and _is_for_all_ranks(made.call)
-        return (bool(self._engines) and self._is_of_an_engine(model)) or self._is_of_tensors(model)
+        return self._is_of_an_engine(model) or self._is_of_tensors(model)
 
     def _is_of_an_engine(self, model: ast.expr) -> bool:
         """Whether a model is an engine of ZeRO stage 3, or the module in it."""
+        if not self._engines:
+            return False
         if isinstance(model, ast.Attribute) and model.attr == "module":
             model = model.value
         made = self.program.value(model)

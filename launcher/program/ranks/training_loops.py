@@ -573,7 +573,7 @@ def _may_be_changed(program: Program, table: ast.expr) -> bool:
         calls = (each.func for name in _CHANGING for each in file.calls_of.get(name, ()))
         changed = {last_name(each.value) for each in calls if isinstance(each, ast.Attribute)}
         changed |= {each.name for bindings in file.set_items.values() for each in bindings}
-        changed |= {last_name(each.__dict__["target"]) for each in file.nodes(ast.AugAssign)}
+        changed |= {last_name(each.target) for each in file.nodes(ast.AugAssign)}
         if not names.isdisjoint(changed - {None}):
             return True
     return False

@@ -211,7 +211,6 @@ def _added(program: Program, command: ast.expr, call: ast.Call) -> Iterator[ast.
             for word in words:
                 yield from (word,) if last_name(each.func) == "append" else _words_of(program, word)
     for statement in file.nodes(ast.AugAssign):
-        assert isinstance(statement, ast.AugAssign)
         is_same = last_name(statement.target) == command.id and scope_of(statement) is scope
         if is_same and statement.lineno < call.lineno:
             yield from _words_of(program, statement.value)

@@ -174,9 +174,7 @@ def _may_be_answered(program: Program, parted: Divergence) -> bool:
     arms = [
         arm
         for branch in file_of(parted.guard.test).nodes(ast.If)
-        if isinstance(branch, ast.If)
-        and scope_of(branch) is scope
-        and isinstance(program.analysis(Guards).truth(branch.test), Guard)
+        if scope_of(branch) is scope and isinstance(program.analysis(Guards).truth(branch.test), Guard)
         for arm in (branch.body, branch.orelse)
     ]
     here = {parted.run.node, *ancestors(parted.run.node)}
@@ -366,7 +364,6 @@ def _blocks_of_context(program: Program, made_by: ast.AST) -> list[ast.stmt]:
     found: list[ast.stmt] = []
     for file in program.files:
         for statement in file.nodes(ast.With):
-            assert isinstance(statement, ast.With)
             for item in statement.items:
                 called = item.context_expr.func if isinstance(item.context_expr, ast.Call) else None
                 values = [program.value(each) for each in (item.context_expr, called) if each is not None]

@@ -539,7 +539,6 @@ def _loop_over_a_share(
         for each in file_of(function).nodes(ast.For):
             if (
                 scope_of(each).node is function
-                and isinstance(each, ast.For)
                 and _is_over_a_share(loaders, each)
                 and any(_may_tell(program, one, function, each) for one in given if one is not None)
             ):
@@ -593,7 +592,6 @@ def collectives_wait_for_no_clock(program: Program) -> Iterator[Finding]:
         return
     for file in program.files:
         for node in file.nodes(ast.If):
-            assert isinstance(node, ast.If)
             if isinstance(node.body[-1], ast.Break | ast.Return | ast.Continue):
                 continue
             runs = collectives_run_by(program, node.body)

@@ -385,14 +385,13 @@ def _tables_put_into_environment(program: Program) -> Iterator[tuple[ast.AST, as
             yield call, _table_behind(program, given)
     for file in program.mentioning("environ"):
         for each in file.nodes(ast.AugAssign):
-            target = each.__dict__["target"]
-            if isinstance(target, ast.Attribute) and ast.unparse(target) == "os.environ":
-                yield each, _table_behind(program, each.__dict__["value"])
+            if isinstance(each.target, ast.Attribute) and ast.unparse(each.target) == "os.environ":
+                yield each, _table_behind(program, each.value)
         for loop in file.nodes(ast.For):
             stores = [each for each in walk(loop) if isinstance(each, ast.Subscript | ast.Call)]
-            names = {getattr(each, "id", "") for each in getattr(loop.__dict__["target"], "elts", ())}
+            names = {getattr(each, "id", "") for each in getattr(loop.target, "elts", ())}
             if any(_sets_by_name(program, each, names) for each in stores):
-                yield loop, _table_behind(program, loop.__dict__["iter"])
+                yield loop, _table_behind(program, loop.iter)
 
 
 def _sets_by_name(program: Program, node: ast.Subscript | ast.Call, names: set[str]) -> bool:

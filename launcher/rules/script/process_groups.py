@@ -350,7 +350,7 @@ def ranks_make_a_group(subject: ScriptSubject) -> Iterator[Finding]:
         severity = Severity.WARNING if unknown else None
         related = [related_at(each, "not handed over") for each in run.options_leaving_out(groups[0])]
         tests = (each for each in file_of(groups[0]).nodes(ast.If))
-        beside = (each.__dict__["test"] for each in tests if scope_of(each) is scope_of(groups[0]))
+        beside = (each.test for each in tests if scope_of(each) is scope_of(groups[0]))
         false = [each for each in beside if each.lineno < groups[0].lineno and run.truth(each) is False]
         related += [related_at(each, "not so in this job") for each in false[-3:]]
         yield finding_at(distribution.RANKS_NEVER_MET, groups[0], message, severity=severity, related=related)

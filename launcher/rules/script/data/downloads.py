@@ -706,8 +706,7 @@ class _Paths:
         names = (names | self.makers) - {None}
         file, around = scope_of(node).file, set(ancestors(node))
         return any(
-            isinstance(branch, ast.If)
-            and branch.lineno < node.lineno
+            branch.lineno < node.lineno
             and branch not in around
             and scope_of(branch) is scope_of(node)
             and not isinstance(self.program.analysis(Guards).truth(branch.test), bool)

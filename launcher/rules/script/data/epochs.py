@@ -334,10 +334,10 @@ def _begun_by_libraries(loaders: Loaders) -> Iterator[tuple[ast.Call, _Repeated]
         return
     for file in program.files:
         for loop in file.nodes(ast.For):
-            made = program.value(loaders.unwrapped(loop.iter)) if isinstance(loop, ast.For) else None
+            made = program.value(loaders.unwrapped(loop.iter))
             if not isinstance(made, Instance) or made.call not in makers or made.item != _ITEM[made.name]:
                 continue
-            if made.name == _ENGINE or loaders.trains(getattr(loop, "body", [])):
+            if made.name == _ENGINE or loaders.trains(loop.body):
                 yield made.call, _Repeated([*loaders.epoch_loops(loop)])
     for run in engine_runs(program):
         made = program.value(run.data)

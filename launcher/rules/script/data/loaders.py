@@ -594,7 +594,6 @@ def loops_over_something(
     """The loops of a file, over what they go, and what they do with each element: also comprehensions, and
     loops that take the next element themselves: `for _ in range(n): x = next(batches)`."""
     for loop in file.nodes(ast.For):
-        assert isinstance(loop, ast.For)
         yield loop, loop.iter, loop.body
     for scope in file.scopes:
         if isinstance(scope, ast.ListComp | ast.GeneratorExp | ast.SetComp):

@@ -111,8 +111,7 @@ def _cuts_behind_loops(loaders: Loaders) -> Iterator[_Cut]:
     for file in program.files:
         for loop in file.nodes(ast.For):
             if (
-                isinstance(loop, ast.For)
-                and loaders.trains(loop.body)
+                loaders.trains(loop.body)
                 and not _may_end_early(program, loop)
                 and not _is_bounded(program, loop.iter)
                 and not loaders.looped_over(loop.iter)

@@ -72,7 +72,7 @@ def batches_are_skipped_together(program: Program) -> Iterator[Finding]:
             yield _skipping(test, leaving)
     for file in program.files:
         for each in file.nodes(ast.For):
-            taking = _filter_of(loaders, each) if isinstance(each, ast.For) else None
+            taking = _filter_of(loaders, each)
             if taking is not None:
                 yield _skipping(taking, each)
 

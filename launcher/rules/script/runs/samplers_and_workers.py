@@ -94,7 +94,7 @@ def ranks_tell_samplers_the_epoch(runs: RankRuns) -> Iterator[Finding]:
 def _begins_loaders_anew(runs: RankRuns) -> bool:
     """Whether a program goes on with a loader from its beginning as often as it ends, in whatever loop."""
     tries = [each for file in runs.program.files for each in file.nodes(ast.Try)]
-    handlers = [each for one in tries if isinstance(one, ast.Try) for each in one.handlers]
+    handlers = [each for one in tries for each in one.handlers]
     return any(
         isinstance(inner, ast.Call) and last_name(inner.func) == "iter"
         for each in handlers

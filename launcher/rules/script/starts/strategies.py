@@ -381,7 +381,6 @@ def _removed_variables(program: Program) -> Iterator[tuple[ast.AST, set[str]]]:
         yield call, set(_OF_TORCHRUN) if name == "os.environ.clear" else _names_in(program, call.args[:1])
     for file in program.mentioning("environ"):
         for statement in file.nodes(ast.Delete):
-            assert isinstance(statement, ast.Delete)
             deleted = [each for each in statement.targets if isinstance(each, ast.Subscript)]
             own = [each.slice for each in deleted if last_name(each.value) == "environ"]
             yield statement, _names_in(program, own)

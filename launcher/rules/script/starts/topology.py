@@ -195,7 +195,6 @@ def _ports_told_to_libraries(program: Program) -> Iterator[tuple[ast.expr, str]]
             yield given, str(fixed.value)
     for file in (each for each in program.files if "main_port" in each.text):
         for statement in file.nodes(ast.Return):
-            assert isinstance(statement, ast.Return)
             function = scope_of(statement).function
             is_port = function is not None and getattr(function.node, "name", "") == "main_port"
             fixed = constant_argument(program, statement.value) if is_port else None

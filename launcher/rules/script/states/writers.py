@@ -184,7 +184,7 @@ def _also_for_all(program: Program, call: ast.Call) -> ast.expr | None:
 def _asks_how_far(program: Program, test: ast.expr) -> bool:
     """Whether a comparison is of a number that counts, the variable of a loop or one that gets larger."""
     parts = [each for each in walk(test) if isinstance(each, ast.Name | ast.Attribute | ast.Subscript)]
-    counting = {ast.unparse(each.__dict__["target"]) for each in file_of(test).nodes(ast.AugAssign)}
+    counting = {ast.unparse(each.target) for each in file_of(test).nodes(ast.AugAssign)}
     loops = [each.target for each in ancestors_in_function(test) if isinstance(each, ast.For)]
     counting |= {each.id for target in loops for each in walk(target) if isinstance(each, ast.Name)}
     return (
