@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from inspect import getdoc
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from launcher.cluster.instances import instance_facts
 from launcher.failure_modes import data, distribution, registry, training_script
@@ -83,6 +83,9 @@ from launcher.rules.script.states import kept_folders, loading, resuming, state_
 from launcher.rules.script.states.resuming import NOT_LOADED
 from launcher.rules.script.states.shared_folders import SHARED_FOLDER_JOB_RULES, SHARED_FOLDER_RULES
 from launcher.rules.script.steps import accumulation, clearings, engines, reductions
+
+if TYPE_CHECKING:
+    from launcher.jobs.specification import JobSpec
 
 # The rules on how a script reads its data.
 
@@ -257,11 +260,25 @@ def check_script(subject: ScriptSubject) -> Iterator[Finding]:
             each = _as_information(each, "; this job has one host")
         elif is_alone and each.code in SEVERAL_RANKS_CODES:
             each = _as_information(each, "; this job is one process")
+        elif each.message == topology.ENDS_OLD_STORES:
+            each = _by_torch_of(subject.job, each)
         elif (option := command_line.switch_of(each)) and _is_meant(given_option(subject.job, option)):
             each = _as_information(each, "; this job does not")
         yield each
     reach = program.analysis(Reachability)
     yield from (each for rule in JOB_RULES for each in rule(subject) if _is_reached(reach, each))
+
+
+def _by_torch_of(job: JobSpec, finding: Finding) -> Finding:
+    """A store on the port of torchrun's agent, as serious as it is with the PyTorch of a job."""
+    from launcher.planning.images import torch_version
+
+    version = torch_version(job)
+    if version is None:
+        return finding
+    if version < (2, 7):
+        return replace(finding, severity=Severity.ERROR)
+    return _as_information(finding, "; that of this job uses the agent's store")
 
 
 def _is_meant(given: str | None) -> bool:

@@ -415,6 +415,25 @@ def test_an_order_of_files_is_a_mistake_where_hosts_may_differ(
     assert [each.severity for each in found if each.code == "DATA002"] == [severity]
 
 
+STORE = """
+import os
+import torch.distributed as dist
+dist.init_process_group("nccl")
+rank, world = dist.get_rank(), dist.get_world_size()
+store = dist.TCPStore(os.environ["MASTER_ADDR"], int(os.environ["MASTER_PORT"]), world, rank == 0)
+"""
+
+
+@pytest.mark.parametrize(("version", "severity"), [("2.6", Severity.ERROR), ("2.7", Severity.INFO)])
+def test_a_store_on_the_port_of_the_agent_is_a_mistake_before_pytorch_uses_the_agents(
+    write_job: Callable[..., Path], version: str, severity: Severity
+) -> None:
+    file = write_job(framework={"name": "pytorch", "version": version})
+    (file.parent / "src" / "train.py").write_text(STORE, "utf-8")
+    found = prepare(read_job(JobSource(file)), session_region="us-west-2").findings
+    assert [each.severity for each in found if each.code == "NCCL009"] == [severity]
+
+
 def test_what_the_entry_never_names_is_no_finding_of_its_job(write_job: Callable[..., Path]) -> None:
     file = write_job()
     source = file.parent / "src"

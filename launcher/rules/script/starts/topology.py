@@ -9,8 +9,8 @@ import ast
 import re
 from collections.abc import Iterator, Sequence
 
-from launcher.failure_modes import distribution, nccl
-from launcher.failure_modes.model import Finding, Related, Severity, Stage
+from launcher.failure_modes import distribution, nccl, sources
+from launcher.failure_modes.model import Figure, Finding, Related, Severity, Stage
 from launcher.failure_modes.registry import finds
 from launcher.program.dataflow import (
     argument_of,
@@ -237,6 +237,11 @@ def _host_put_in(program: Program, given: ast.expr) -> tuple[str | None, list[Re
 
 _STORE = "torch.distributed.TCPStore"
 
+FIGURES = (Figure("2.7", "PyTorch that uses the store of torchrun's agent", sources.TORCH_AGENT_STORE),)
+
+ENDS_OLD_STORES = "torchrun's agent listens on MASTER_PORT already, which ends a store of PyTorch before 2.7"
+"""The message of a store at the agent's port; whether it holds depends on the PyTorch of the job."""
+
 
 @finds(Stage.SCRIPT, nccl.PORT_IN_USE)
 def listeners_have_ports_of_their_own(program: Program) -> Iterator[Finding]:
@@ -248,7 +253,8 @@ def listeners_have_ports_of_their_own(program: Program) -> Iterator[Finding]:
 
     Silent about clients (`is_master=False`), about port 0, below a `try` that may handle it, and about
     MASTER_PORT in a program that knows SLURM or MPI. Of one that starts its processes itself only where two
-    groups of them run side by side, at an address that is written.
+    groups of them run side by side, at an address that is written. A store on MASTER_PORT is a warning, as
+    PyTorch uses the agent's own from 2.7 on; a job that names its PyTorch decides.
 
     Bad: `TCPStore(os.environ["MASTER_ADDR"], int(os.environ["MASTER_PORT"]), world, rank == 0)`. Good:
     `is_master=False`, or port 0 whose number rank 0 broadcasts.
@@ -273,7 +279,11 @@ def listeners_have_ports_of_their_own(program: Program) -> Iterator[Finding]:
         beside = of_launcher and _is_another_number(program, port)
         by_all = surely_runs(program, call) and program.analysis(Participants).ranks_running(call) is True
         if of_launcher and not beside:
-            if not others:
+            if others:
+                continue
+            if program.qualified(call.func) == _STORE:
+                yield finding_at(nccl.PORT_IN_USE, call, ENDS_OLD_STORES, severity=Severity.WARNING)
+            else:
                 yield finding_at(nccl.PORT_IN_USE, call, "torchrun's agent listens on MASTER_PORT already")
         elif ast.dump(port) in group_ports:
             yield finding_at(nccl.PORT_IN_USE, call, "rank 0 listens on this port already, for the group")
